@@ -1,0 +1,1 @@
+"""Who acts: the controller and the brokers."""

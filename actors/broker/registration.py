@@ -1,0 +1,149 @@
+"""A broker's znode: as long as it is there, the cluster believes that the broker lives.
+
+Rule: one session, one registration. A new session registers anew, and the new znode's czxid is the
+broker's new epoch (B018). A znode of our own previous session is replaced; anybody else's means
+that two brokers claim one id, and this one does not start (B020).
+"""
+
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final
+
+from runtime.actor import Actor
+from runtime.keeper import (
+    Create,
+    Keeper,
+    KeeperError,
+    KeeperSessionLost,
+    KeeperUnreachable,
+    NodeExists,
+    NoNode,
+    SessionEvent,
+    SessionState,
+    ZNode,
+)
+from runtime.world import World
+from wire.errors import ApiError, ErrorCode
+from wire.ids import BrokerEpoch, BrokerId, Endpoint
+from wire.trace import BrokerRegistered
+from wire.znodes import PERSISTENT_ROOTS, BrokerIdZNode, BrokerRegistration
+
+RETRY_MS: Final = 1_000
+
+
+class BrokerIdTaken(ApiError):
+    """Another live session holds this broker's znode."""
+
+    code = ErrorCode.DUPLICATE_BROKER_REGISTRATION
+
+
+@dataclass(frozen=True)
+class Register:
+    """Node → registration: be there; answered with the broker's epoch."""
+
+
+@dataclass(frozen=True)
+class Deregister:
+    """Node → registration: this broker is about to stop."""
+
+
+RegistrationMessage = Register | Deregister | SessionEvent
+
+
+class Registration(Actor):
+    """Owns `/brokers/ids/N`."""
+
+    def __init__(
+        self, world: World, broker: BrokerId, endpoints: tuple[Endpoint, ...], rack: str | None
+    ) -> None:
+        super().__init__()
+        self._world = world
+        self._broker = broker
+        self._endpoints = endpoints
+        self._rack = rack
+        self._is_leaving = False
+
+    async def on_start(self) -> None:
+        """Hear of the session from its first day."""
+        self._world.keeper.listen(self.ref)
+
+    async def on_receive(self, message: RegistrationMessage) -> BrokerEpoch | None:
+        """One message at a time."""
+        match message:
+            case Register():
+                return await self._on_register()
+            case SessionEvent():
+                await self._on_session(message)
+            case Deregister():
+                self._is_leaving = True
+        return None
+
+    async def _on_register(self) -> BrokerEpoch | None:
+        keeper = self._world.keeper
+        while not self._is_leaving and keeper.state is not SessionState.CLOSED:
+            try:
+                if keeper.state is SessionState.EXPIRED:
+                    await keeper.renew()
+                return await self._register()
+            except KeeperSessionLost:
+                continue  # lost while registering: the next session tries again
+            except KeeperUnreachable:
+                self.after(RETRY_MS, Register())
+                break
+        return None
+
+    async def _on_session(self, event: SessionEvent) -> None:
+        is_present = event.session == self._world.keeper.session
+        if is_present and event.state is SessionState.EXPIRED:
+            await self._on_register()
+
+    async def _register(self) -> BrokerEpoch:
+        keeper = self._world.keeper
+        await make_paths(keeper, PERSISTENT_ROOTS)
+        registration = BrokerRegistration(
+            endpoints=self._endpoints,
+            timestamp_ms=self._world.clock.now_ms(),
+            rack=self._rack,
+        )
+        path, data = BrokerIdZNode.path(self._broker), BrokerIdZNode.encode(registration)
+        try:
+            created = await keeper.create(path, data, ephemeral=True)
+            stat = created.stat
+        except NodeExists:
+            stat = await keeper.exists(path)
+            if stat is not None and stat.ephemeral_owner != keeper.session_id:
+                if stat.ephemeral_owner != keeper.previous_session_id:
+                    owner = f"session {stat.ephemeral_owner:#x}"
+                    raise BrokerIdTaken(f"broker {self._broker} is registered by {owner}") from None
+                await self._remove(path, stat.version)
+                stat = None
+        if stat is None:  # it went, or we removed it: now there is room
+            return await self._register()
+        epoch = BrokerEpoch(stat.czxid)
+        self._world.trace(BrokerRegistered(self._broker, epoch, keeper.session))
+        return epoch
+
+    async def _remove(self, path: str, version: int) -> None:
+        with suppress(NoNode):  # the server may be faster
+            await self._world.keeper.delete(path, version=version)
+
+
+async def make_paths(keeper: Keeper, paths: Sequence[str]) -> None:
+    """Make persistent znodes and their parents, whoever else is making them too."""
+    parts = [path.split("/")[1:] for path in paths]
+    all_paths = dict.fromkeys(
+        "/" + "/".join(names[:depth]) for names in parts for depth in range(1, len(names) + 1)
+    )
+    found = await keeper.read(tuple(all_paths))
+    missing = [path for path, znode in zip(all_paths, found, strict=True) if is_missing(znode)]
+    for result in await keeper.write([Create(path) for path in missing]):
+        if isinstance(result, KeeperError) and not isinstance(result, NodeExists):
+            raise result
+
+
+def is_missing(znode: ZNode | KeeperError) -> bool:
+    """Whether a bulk read found nothing there; any other error is raised."""
+    if isinstance(znode, KeeperError) and not isinstance(znode, NoNode):
+        raise znode
+    return isinstance(znode, NoNode)

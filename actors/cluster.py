@@ -1,0 +1,210 @@
+"""N brokers in one process.
+
+Rule: a cluster is the same in both worlds; what differs is the universe that makes a World for a
+node. A node that goes down by itself is noticed, its World cut off; the others go on.
+"""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Protocol, Self
+
+from actors.config import BrokerConfig
+from actors.node import Node, NodeState, node_name
+from runtime.embedded import EmbeddedZooKeeper
+from runtime.folder import Folder
+from runtime.keeper import Keeper, KeeperError
+from runtime.real import RealProcess
+from runtime.simulation.simulator import Simulator
+from runtime.system import STOPPED, System
+from runtime.world import World
+from wire.errors import MalformedZNode
+from wire.ids import BrokerId, Endpoint
+from wire.znodes import BrokerIdZNode
+
+LISTENER: Final = "INTERNAL"  # our own door: msgpack frames over a WebSocket
+PLAINTEXT: Final = "PLAINTEXT"
+NOT_STARTED: Final = "it could not start"
+Announce = Callable[[str], None]
+
+
+class Universe(Protocol):
+    """Whoever can make a World for a node, and cut a dead node's off."""
+
+    async def open(self, node: str) -> tuple[World, tuple[str, int]]:
+        """A node's World, and where it listens."""
+
+    def adopt(self, system: System) -> None:
+        """Let faults reach this node's actors."""
+
+    async def leave(self, world: World) -> None:
+        """The node has stopped, and says goodbye."""
+
+    def lose(self, world: World) -> None:
+        """The node is dead: nothing of it speaks any more."""
+
+
+class NodeCluster:
+    """Brokers that live in one universe."""
+
+    def __init__(
+        self,
+        universe: Universe,
+        *,
+        brokers: int,
+        session_timeout_ms: int = 6_000,
+        announce: Announce | None = None,
+    ) -> None:
+        if brokers < 1:
+            raise ValueError(f"a cluster has at least one broker, not {brokers}")
+        self._universe = universe
+        self._timeout_ms = session_timeout_ms
+        self._announce = announce or (lambda _: None)
+        self.nodes: dict[int, Node] = {}
+        self.brokers = tuple(range(1, brokers + 1))
+
+    async def start_nodes(self) -> None:
+        """Start every broker, one after the other."""
+        for broker in self.brokers:
+            await self.start_broker(broker)
+
+    async def start_broker(self, broker: int) -> Node:
+        """Start a broker that is not running."""
+        config = BrokerConfig(broker_id=broker, zookeeper_session_timeout_ms=self._timeout_ms)
+        world, (host, port) = await self._universe.open(node_name(broker))
+        endpoint = Endpoint(LISTENER, PLAINTEXT, host, port)
+        node = Node(config, world, (endpoint,), on_down=self._on_down)
+        self._universe.adopt(node.system)
+        self.nodes[broker] = node
+        try:
+            epoch = await node.start()
+        except BaseException:
+            node.kill(NOT_STARTED)
+            raise
+        self._announce(f"broker {broker} is up at {endpoint}, epoch {epoch}")
+        return node
+
+    async def stop_nodes(self) -> None:
+        """Stop every broker, last started first."""
+        for broker, node in reversed(tuple(self.nodes.items())):
+            if node.state is not NodeState.STOPPED:
+                await self.stop_broker(broker)
+
+    async def stop_broker(self, broker: int) -> None:
+        """Stop a broker in its own time: it leaves at once, with a word to everybody."""
+        node = self.nodes[broker]
+        await node.stop()
+        await self._universe.leave(node.world)
+        self._announce(f"broker {broker} has stopped")
+
+    def kill(self, broker: int) -> None:
+        """End a broker as a power cut would."""
+        self.nodes[broker].kill()
+
+    def _on_down(self, node: Node, reason: str) -> None:
+        if reason == STOPPED:
+            return
+        if reason != NOT_STARTED:  # that is raised, and told by whoever catches it
+            self._announce(f"broker {node.config.broker_id} is down: {reason}")
+        self._universe.lose(node.world)
+
+
+class Cluster(NodeCluster):
+    """Real brokers on a real ZooKeeper: `async with Cluster(brokers=3) as cluster`.
+
+    Without `zookeeper` one is embedded; without `data` the folder is temporary.
+    """
+
+    def __init__(
+        self,
+        brokers: int = 3,
+        *,
+        zookeeper: str | None = None,
+        data: Path | None = None,
+        trace: Path | None = None,
+        session_timeout_ms: int = 6_000,
+        announce: Announce | None = None,
+    ) -> None:
+        self._given = data
+        self._folder: Folder | None = None
+        self._zookeeper = zookeeper
+        self._embedded: EmbeddedZooKeeper | None = None
+        self.process = RealProcess(
+            resolve=resolve, session_timeout_ms=session_timeout_ms, trace_folder=trace
+        )
+        super().__init__(
+            self.process,
+            brokers=brokers,
+            session_timeout_ms=session_timeout_ms,
+            announce=announce,
+        )
+
+    @property
+    def zookeeper(self) -> str:
+        """Where ZooKeeper is."""
+        if self._embedded is not None:
+            return self._embedded.hosts
+        assert self._zookeeper is not None
+        return self._zookeeper
+
+    async def __aenter__(self) -> Self:
+        try:
+            await self.start()
+        except BaseException:
+            await self.close()
+            raise
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Start ZooKeeper if it is ours, then every broker."""
+        self._folder = Folder.open(self._given)
+        self.process.data = self._folder.path
+        if self._zookeeper is None:
+            self._embedded = EmbeddedZooKeeper(data=self._folder.path / "zookeeper")
+            await self._embedded.start()
+            self._announce(f"ZooKeeper is up at {self._embedded.hosts}")
+        self.process.zookeeper = self.zookeeper
+        await self.process.start()
+        await self.start_nodes()
+
+    async def close(self) -> None:
+        """Stop every broker, then ZooKeeper if it is ours, and leave nothing behind."""
+        try:
+            await self.stop_nodes()
+        finally:
+            await self.process.close()
+            if self._embedded is not None:
+                await self._embedded.close()
+                self._announce("ZooKeeper has stopped")
+            if self._folder is not None:
+                self._folder.close()
+
+
+class SimulatedCluster(NodeCluster):
+    """The same brokers in a simulated world."""
+
+    def __init__(self, simulator: Simulator, *, brokers: int = 3) -> None:
+        self.simulator = simulator
+        timeout_ms = round(simulator.zookeeper.session_timeout_ms)
+        super().__init__(simulator, brokers=brokers, session_timeout_ms=timeout_ms)
+
+    def kill(self, broker: int) -> None:
+        """End a broker as a power cut would."""
+        self.simulator.kill(node_name(broker))
+
+
+async def resolve(keeper: Keeper, node: str) -> str | None:
+    """Where a broker's own door is, by what it registered."""
+    name, _, number = node.rpartition("-")
+    if name != "broker" or not number.isdigit():
+        return None
+    broker = BrokerId(int(number))
+    try:
+        znode = await keeper.get(BrokerIdZNode.path(broker))
+        endpoints = BrokerIdZNode.decode(broker, znode.data).endpoints
+    except (KeeperError, MalformedZNode):
+        return None
+    own = (each for each in endpoints if each.listener == LISTENER)
+    return next((f"{each.host}:{each.port}" for each in own), None)

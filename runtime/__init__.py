@@ -1,0 +1,1 @@
+"""How it runs: actors, time, I/O."""

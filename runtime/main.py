@@ -1,0 +1,51 @@
+"""From a shell to a loop and back.
+
+Rule: the first Ctrl-C (or TERM) asks the work to end and lets it clean up; the second ends the
+process at once. Children die with us either way.
+"""
+
+import asyncio
+import os
+import signal
+import sys
+from collections.abc import Coroutine
+from typing import Any, Final
+
+INTERRUPTED: Final = 130  # what a shell calls a process that Ctrl-C ended
+
+
+class Sentence(Exception):
+    """What a person should read instead of a traceback."""
+
+
+def run(work: Coroutine[Any, Any, int | None], *, name: str) -> int:
+    """Run to the end; the exit code is the work's own, 0 if it was asked to stop."""
+    try:
+        return asyncio.run(_until_signal(work)) or 0
+    except asyncio.CancelledError:
+        return 0
+    except Sentence as sentence:
+        sys.stderr.write(f"{name}: {sentence}\n")
+        return 1
+
+
+async def _until_signal(work: Coroutine[Any, Any, int | None]) -> int | None:
+    loop = asyncio.get_running_loop()
+    task = loop.create_task(work)
+    is_asked = False
+
+    def on_signal() -> None:
+        nonlocal is_asked
+        if is_asked:
+            os._exit(INTERRUPTED)
+        is_asked = True
+        task.cancel()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, on_signal)
+    return await task
+
+
+async def forever() -> None:
+    """Wait until somebody cancels."""
+    await asyncio.get_running_loop().create_future()

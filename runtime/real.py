@@ -1,0 +1,141 @@
+"""The real World: wall clocks, files, sockets, a real ZooKeeper.
+
+Rule: one RealProcess for each process; it makes a World for each node that lives there, and what
+it opened it closes.
+"""
+
+import asyncio
+import random
+import secrets
+import time
+from collections.abc import Awaitable, Callable
+from functools import partial
+from pathlib import Path
+from typing import Final
+
+from runtime.disk import RealDisk
+from runtime.keeper import Keeper
+from runtime.network import Endpoint, MemoryTransport
+from runtime.recorder import Recorder
+from runtime.system import System
+from runtime.tracing import Trace
+from runtime.websocket import WebSocketTransport
+from runtime.world import World
+from runtime.zookeeper import ZooKeeper
+
+FIRST_CORRELATION_BITS: Final = 40  # of randomness in a node's first call number
+
+
+class RealClock:
+    """The machine's clock, and a skew on purpose."""
+
+    def __init__(self, skew_ms: int = 0) -> None:
+        self.skew_ms = skew_ms
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, as this node believes."""
+        return time.time_ns() // 1_000_000 + self.skew_ms
+
+    def elapsed_ms(self) -> float:
+        """Milliseconds since some moment."""
+        return time.perf_counter_ns() / 1e6
+
+    async def sleep(self, duration_ms: float) -> None:
+        """Wait."""
+        await asyncio.sleep(duration_ms / 1000)
+
+
+Resolve = Callable[[Keeper, str], Awaitable[str | None]]
+
+
+class RealProcess:
+    """What the nodes of one process share: a trace, a folder, the address of ZooKeeper."""
+
+    def __init__(
+        self,
+        *,
+        resolve: Resolve,
+        data: Path = Path(),
+        zookeeper: str = "",
+        session_timeout_ms: float = 6_000,
+        trace_folder: Path | None = None,
+        origin: int = 0,
+    ) -> None:
+        self.zookeeper = zookeeper
+        self.data = data
+        self._resolve = resolve
+        self._session_timeout_ms = session_timeout_ms
+        self._local = MemoryTransport()
+        self._doors: dict[str, WebSocketTransport] = {}
+        self._closing: set[asyncio.Task[None]] = set()
+        self.trace = real_trace(recording=trace_folder is not None, origin=origin)
+        self.recorder: Recorder | None = None
+        if trace_folder is not None:
+            # Two runs may begin in one second, and in one folder.
+            begun = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+            run = f"{begun}-{secrets.token_hex(3)}"
+            self.recorder = Recorder(self.trace, trace_folder, run=run, origin=str(origin))
+
+    async def start(self) -> None:
+        """Begin to record, if that was asked for."""
+        if self.recorder is not None:
+            await self.recorder.start()
+
+    async def close(self) -> None:
+        """Close what is open, and write the rest of the trace."""
+        for door in tuple(self._doors.values()):
+            await door.close()
+        if self._closing:
+            await asyncio.wait(self._closing)
+        if self.recorder is not None:
+            await self.recorder.close()
+
+    async def open(self, node: str) -> tuple[World, tuple[str, int]]:
+        """A node's World, its keeper not started yet, and where it listens."""
+        trace = self.trace.at(node)
+        chance = random.Random()
+        folder = self.data / node
+        folder.mkdir(parents=True, exist_ok=True)
+        keeper = ZooKeeper(self.zookeeper, trace, session_timeout_ms=self._session_timeout_ms)
+        door = WebSocketTransport(partial(self._resolve, keeper), trace, local=self._local)
+        self._doors[node] = door
+        await door.start()
+        correlation = chance.getrandbits(FIRST_CORRELATION_BITS)
+        world = World(
+            node=node,
+            clock=RealClock(),
+            random=chance,
+            keeper=keeper,
+            network=Endpoint(node, door, trace, first_correlation=correlation),
+            disk=RealDisk(folder),
+            trace=trace,
+        )
+        return world, (door.host, door.port)
+
+    def adopt(self, system: System) -> None:
+        """Nothing to do: signals and actors need no introduction here."""
+
+    async def leave(self, world: World) -> None:
+        """The node has stopped: its session ends at once, and its door closes."""
+        await world.keeper.close()
+        world.network.close()
+        door = self._doors.pop(world.node, None)
+        if door is not None:
+            await door.close()
+
+    def lose(self, world: World) -> None:
+        """The node is dead: nothing of it speaks any more."""
+        world.keeper.abandon()
+        world.network.close()
+        door = self._doors.pop(world.node, None)
+        if door is not None:
+            task = asyncio.get_running_loop().create_task(door.close())
+            self._closing.add(task)
+            task.add_done_callback(self._closing.discard)
+
+
+def real_trace(*, recording: bool, origin: int = 0) -> Trace:
+    """A trace in the machine's time."""
+    now_ns = time.perf_counter_ns
+    epoch_ns = time.time_ns() - now_ns()
+    return Trace(now_ns=now_ns, epoch_ns=epoch_ns, origin=origin, recording=recording)

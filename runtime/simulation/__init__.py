@@ -1,0 +1,1 @@
+"""The simulated World: one seed is one run."""

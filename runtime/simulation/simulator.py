@@ -1,0 +1,253 @@
+"""A seed to a World, and a hand on everything in it that can fail.
+
+Rule: every random choice comes from the seed, each part with a stream of its own, named and not
+numbered, so that a new part does not shift the dice of the others.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from random import Random
+from typing import Any, Final, Self, TypeVar
+
+from runtime.network import Endpoint
+from runtime.simulation.disk import SimulatedDisk
+from runtime.simulation.keeper import SimulatedKeeper
+from runtime.simulation.loop import SimulatedLoop, running_simulated_loop
+from runtime.simulation.network import Conditions, SimulatedTransport
+from runtime.simulation.zookeeper import SimulatedZooKeeper
+from runtime.system import System
+from runtime.tracing import Trace, trace_bytes
+from runtime.world import World
+from wire.trace import FaultHealed, FaultInjected
+
+T = TypeVar("T")
+EPOCH_MS: Final = 1_600_000_000_000  # the simulated worlds begin in September 2020
+QUIET_MS: Final = 1_000
+SETTLE_LIMIT_MS: Final = 600_000
+SYNC_MS: Final = (0.05, 0.5)  # what a sync takes
+ZOOKEEPER: Final = "zookeeper"  # the other end of a node's link to the server
+
+
+class NeverQuiet(AssertionError):
+    """Something goes on and on: the world did not settle."""
+
+
+class SimulatedClock:
+    """Virtual time, and a skew on purpose."""
+
+    def __init__(self, loop: SimulatedLoop) -> None:
+        self._loop = loop
+        self.skew_ms = 0
+
+    def now_ms(self) -> int:
+        """Milliseconds since 1970, as this node believes."""
+        return EPOCH_MS + self.skew_ms + round(self._loop.time() * 1000)
+
+    def elapsed_ms(self) -> float:
+        """Milliseconds since some moment."""
+        return self._loop.time() * 1000
+
+    async def sleep(self, duration_ms: float) -> None:
+        """Wait, in virtual time."""
+        await asyncio.sleep(duration_ms / 1000)
+
+
+class Simulator:
+    """One simulated world, to be used inside a SimulatedLoop: `run` starts one."""
+
+    def __init__(
+        self,
+        seed: int = 0,
+        *,
+        conditions: Conditions | None = None,
+        session_timeout_ms: float = 6_000,
+        recording: bool = True,
+    ) -> None:
+        self.seed = seed
+        self.loop = running_simulated_loop()
+        self.trace = Trace(
+            now_ns=self.loop.now_ns, epoch_ns=EPOCH_MS * 1_000_000, recording=recording
+        )
+        self.network = SimulatedTransport(self.random("network"), conditions)
+        self.zookeeper = SimulatedZooKeeper(
+            self.random("zookeeper"), session_timeout_ms=session_timeout_ms
+        )
+        self._pen = self.trace.at("simulator")
+        self._disks: dict[str, SimulatedDisk] = {}
+        self._systems: dict[str, System] = {}
+        self._worlds: dict[str, World] = {}
+        self._lives: dict[str, int] = {}
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        for node in sorted(self._systems):
+            self.kill(node)
+        await asyncio.sleep(0)
+
+    def random(self, name: str) -> Random:
+        """The dice of one part of the world."""
+        return Random(f"{self.seed}/{name}")
+
+    def world(self, node: str) -> World:
+        """A node's World: a new session and endpoint, and the disk of its former life."""
+        self._lives[node] = life = self._lives.get(node, 0) + 1
+        trace = self.trace.at(node)
+        chance = self.random(f"{node}/{life}")
+        world = World(
+            node=node,
+            clock=SimulatedClock(self.loop),
+            random=chance,
+            keeper=SimulatedKeeper(node, self.zookeeper, trace),
+            network=Endpoint(node, self.network, trace, first_correlation=chance.getrandbits(40)),
+            disk=self._disk(node),
+            trace=trace,
+        )
+        self._worlds[node] = world
+        return world
+
+    async def open(self, node: str) -> tuple[World, tuple[str, int]]:
+        """A node's World, and where it would listen."""
+        return self.world(node), (node, 9092)
+
+    def adopt(self, system: System) -> None:
+        """Let faults reach this node's actors."""
+        self._systems[system.name] = system
+
+    # --- time ---------------------------------------------------------------------------------
+
+    @property
+    def now_ms(self) -> float:
+        """Virtual milliseconds since the world began."""
+        return self.loop.time() * 1000
+
+    async def sleep(self, duration_ms: float) -> None:
+        """Let virtual time pass."""
+        await asyncio.sleep(duration_ms / 1000)
+
+    async def settle(self, quiet_ms: float = QUIET_MS) -> None:
+        """Let time pass until nothing has left a trace for a while."""
+        deadline = self.now_ms + SETTLE_LIMIT_MS
+        before = self.trace.next_id()
+        while True:
+            await self.sleep(quiet_ms)
+            now = self.trace.next_id()  # ids are counted: the next one, if nothing happened
+            if now == before + 1:
+                return
+            if self.now_ms > deadline:
+                raise NeverQuiet(f"seed {self.seed} is not quiet after {SETTLE_LIMIT_MS} ms")
+            before = now
+
+    async def until(self, holds: Callable[[], bool], *, limit_ms: float = SETTLE_LIMIT_MS) -> None:
+        """Let time pass until something holds."""
+        deadline = self.now_ms + limit_ms
+        while not holds():
+            if self.now_ms > deadline:
+                raise AssertionError(f"seed {self.seed}: did not hold within {limit_ms:g} ms")
+            await self.sleep(1)
+
+    # --- faults -------------------------------------------------------------------------------
+
+    def kill(self, node: str) -> None:
+        """End a node as a power cut would: unsynced bytes are lost, its session times out."""
+        self._injected("kill", node)
+        system, world = self._systems.pop(node, None), self._worlds[node]
+        if system is not None:
+            system.kill()
+        self.lose(world)
+
+    async def leave(self, world: World) -> None:
+        """A node has stopped: its session ends at once; its disk forgets nothing."""
+        await world.keeper.close()
+        world.network.close()
+        if self._worlds.get(world.node) is world:
+            del self._worlds[world.node]
+            self._systems.pop(world.node, None)
+
+    def lose(self, world: World) -> None:
+        """A node is dead, by our hand or its own: its disk forgets, its session will time out."""
+        if self._worlds.get(world.node) is world:
+            del self._worlds[world.node]
+            self._systems.pop(world.node, None)
+            world.keeper.abandon()
+            world.network.close()
+            self._disks[world.node].crash()
+
+    def pause(self, node: str) -> None:
+        """Freeze a node: it handles nothing, takes nothing, pings nobody."""
+        self._injected("pause", node)
+        self._systems[node].pause()
+        self.network.pause(node)
+        self._keeper(node).pause()
+
+    def resume(self, node: str) -> None:
+        """Let a frozen node go on."""
+        self._healed("pause", node)
+        self._keeper(node).resume()
+        self.network.resume(node)
+        self._systems[node].resume()
+
+    def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
+        """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
+        self._injected("cut", source, destination)
+        if ZOOKEEPER in {source, destination}:
+            self.zookeeper.cut(destination if source == ZOOKEEPER else source)
+            return
+        self.network.cut(source, destination)
+        if not one_way:
+            self.network.cut(destination, source)
+
+    def hold(self, source: str, destination: str) -> None:
+        """Keep what is sent from one node to another until healed."""
+        self._injected("hold", source, destination)
+        self.network.hold(source, destination)
+
+    def expire_session(self, node: str) -> None:
+        """End a node's ZooKeeper session although it is well."""
+        self._injected("expire session", node)
+        self.zookeeper.expire(node)
+
+    def lose_reply(self, node: str) -> None:
+        """Apply the node's next ZooKeeper write, and lose the answer."""
+        self._injected("lose reply", node)
+        self.zookeeper.lose_reply(node)
+
+    def heal(self) -> None:
+        """Mend every link."""
+        self._healed("links", "all")
+        self.network.heal()
+        self.zookeeper.heal()
+
+    # --------------------------------------------------------------------------------------------
+
+    def trace_bytes(self) -> bytes:
+        """The whole trace so far: two runs of one seed give the same bytes."""
+        return trace_bytes(self.trace)
+
+    def _disk(self, node: str) -> SimulatedDisk:
+        if node not in self._disks:
+            chance = self.random(f"disk/{node}")
+
+            async def delay() -> None:
+                await asyncio.sleep(chance.uniform(*SYNC_MS) / 1000)
+
+            self._disks[node] = SimulatedDisk(chance, delay=delay)
+        return self._disks[node]
+
+    def _keeper(self, node: str) -> SimulatedKeeper:
+        keeper = self._worlds[node].keeper
+        assert isinstance(keeper, SimulatedKeeper)
+        return keeper
+
+    def _injected(self, fault: str, target: str, detail: str = "") -> None:
+        self._pen(FaultInjected(fault, target, detail))
+
+    def _healed(self, fault: str, target: str) -> None:
+        self._pen(FaultHealed(fault, target))
+
+
+def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
+    """Run a simulation to its end, in a loop of its own."""
+    with asyncio.Runner(loop_factory=SimulatedLoop) as runner:
+        return runner.run(main())

@@ -1,0 +1,1 @@
+"""What happened: jobs over traces."""

@@ -1,0 +1,85 @@
+"""The one session.
+
+Rule: who opens it closes it, and then no JVM is left. It speaks with nobody but this machine unless
+told otherwise, and says nothing unless something is wrong.
+"""
+
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Final
+
+from pyspark import SparkContext
+from pyspark.sql import SparkSession
+
+LOCAL: Final = "127.0.0.1"
+LOGGING: Final = Path(__file__).with_name("log4j2.properties")
+END_TIMEOUT_S: Final = 30
+
+
+@contextmanager
+def spark_session(
+    master: str = "local[*]",
+    *,
+    java_home: Path | None = None,
+    host: str = LOCAL,
+    ui: bool = False,
+) -> Iterator[SparkSession]:
+    """Spark, for as long as the block lasts; without `java_home` it asks the environment."""
+    if SparkSession.getActiveSession() is not None:
+        raise RuntimeError("there is a Spark session already, and there is only one")
+    builder = SparkSession.builder.master(master).appName("understudy")
+    for key, value in _options(host, ui=ui).items():
+        builder = builder.config(key, value)
+    environment = {"SPARK_LOCAL_IP": host}
+    if java_home is not None:
+        environment["JAVA_HOME"] = str(java_home)
+    with _environment(environment):
+        session = builder.getOrCreate()
+    try:
+        yield session
+    finally:
+        session.stop()
+        _end_java()
+
+
+def _options(host: str, *, ui: bool) -> dict[str, str]:
+    # Without UsePerfData, Java leaves no /tmp/hsperfdata_<user> behind.
+    java = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -XX:-UsePerfData"
+    return {
+        "spark.driver.bindAddress": host,
+        "spark.driver.extraJavaOptions": java,
+        "spark.driver.host": host,
+        "spark.sql.session.timeZone": "UTC",
+        "spark.ui.enabled": str(ui).lower(),
+        "spark.ui.showConsoleProgress": "false",
+    }
+
+
+@contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    """Spark's launcher hears of its Java and its address only from the environment."""
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
+
+
+def _end_java() -> None:
+    """End the JVM, which pyspark keeps until Python ends: it goes when its stdin does."""
+    gateway = SparkContext._gateway  # noqa: SLF001 - pyspark offers no other way
+    SparkContext._gateway = SparkContext._jvm = None  # noqa: SLF001 - the next session starts anew
+    if gateway is None:
+        return
+    gateway.shutdown()
+    process = getattr(gateway, "proc", None)  # None: somebody else's, as under spark-submit
+    if process is not None:
+        process.stdin.close()
+        process.wait(END_TIMEOUT_S)

@@ -1,0 +1,1 @@
+"""Benchmarks: `bin/bench` runs them; the default tests do not."""

@@ -1,0 +1,357 @@
+"""Actors: order, answers, timers, bounds, crashes."""
+
+import asyncio
+import time
+from dataclasses import dataclass
+
+import pykka
+import pytest
+
+from runtime.actor import Actor
+from runtime.ref import ActorGone, AskTimedOut, InboxFull, Outcome
+from runtime.system import System
+from runtime.tracing import Trace
+from wire.errors import ErrorCode, StaleControllerEpoch
+from wire.trace import ActorCrashed, MessageRefused, NodeStopped
+
+
+@dataclass(frozen=True)
+class Add:
+    number: int
+
+
+@dataclass(frozen=True)
+class Total:
+    pass
+
+
+@dataclass(frozen=True)
+class Wait:
+    pass
+
+
+@dataclass(frozen=True)
+class Refuse:
+    pass
+
+
+@dataclass(frozen=True)
+class Break:
+    pass
+
+
+@dataclass(frozen=True)
+class Ask:
+    ref: object
+    message: object
+
+
+@dataclass(frozen=True)
+class Answered:
+    outcome: Outcome
+
+
+class Counter(Actor):
+    """Adds, waits, refuses, breaks."""
+
+    inbox_limit = 100
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.numbers = []
+        self.calls = []
+        self.gate = asyncio.get_running_loop().create_future()
+        self.handled = asyncio.Event()
+
+    async def has_numbers(self, *numbers):
+        """Wait until these, and no others, have come."""
+        async with asyncio.timeout(5):
+            while tuple(self.numbers) != numbers:
+                self.handled.clear()
+                await self.handled.wait()
+
+    async def on_start(self):
+        self.calls.append("start")
+
+    async def on_stop(self):
+        self.calls.append("stop")
+
+    def on_failure(self, exception_type, exception_value, traceback):
+        self.calls.append(exception_type.__name__)
+
+    async def on_receive(self, message):
+        self.handled.set()
+        match message:
+            case Add(number):
+                self.numbers.append(number)
+            case Total():
+                return sum(self.numbers)
+            case Wait():
+                await asyncio.shield(self.gate)
+            case Refuse():
+                raise StaleControllerEpoch("epoch 3 is over")
+            case Break():
+                raise ZeroDivisionError("a bug")
+            case Ask(ref, question):
+                self.pipe(ref.ask(question), Answered)
+            case Answered(outcome):
+                self.numbers.append(outcome.get())
+        return None
+
+
+@pytest.fixture(params=[True, False], ids=["traced", "untraced"])
+def trace(request):
+    return Trace(now_ns=time.perf_counter_ns, epoch_ns=0, recording=request.param)
+
+
+@pytest.fixture
+async def system(trace):
+    events = trace.events = []
+    trace.listeners.append(lambda stamp, event: events.append(event))
+    node = System("node", trace.at("node"))
+    yield node
+    node.kill()
+    await asyncio.sleep(0)
+
+
+async def test_messages_are_handled_one_by_one_in_their_order(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    for number in range(50):
+        ref.tell(Add(number))
+
+    assert await ref.ask(Total()) == sum(range(50))
+    assert counter.numbers == list(range(50))
+
+
+async def test_the_next_message_waits_until_an_awaiting_handler_is_done(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    ref.tell(Wait())
+    ref.tell(Add(1))
+    total = asyncio.ensure_future(ref.ask(Total()))
+    for _ in range(10):
+        await asyncio.sleep(0)
+    assert counter.numbers == []
+
+    counter.gate.set_result(None)
+
+    assert await total == 1
+
+
+async def test_addresses_are_readable_and_unique_in_a_node(system):
+    ref = system.start("replica-manager", Counter())
+
+    assert ref.address == "node/replica-manager"
+    with pytest.raises(ValueError, match="node/replica-manager"):
+        system.start("replica-manager", Counter())
+
+
+async def test_an_expected_error_is_the_answer_and_the_actor_lives(system):
+    ref = system.start("counter", Counter())
+
+    with pytest.raises(StaleControllerEpoch) as refused:
+        await ref.ask(Refuse())
+
+    assert refused.value.code is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert await ref.ask(Total()) == 0
+
+
+async def test_an_ask_times_out_and_the_late_answer_harms_nobody(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+
+    with pytest.raises(AskTimedOut, match="Wait within 5 ms"):
+        await ref.ask(Wait(), timeout_ms=5)
+    counter.gate.set_result(None)
+
+    assert await ref.ask(Total()) == 0
+
+
+async def test_a_full_inbox_refuses_the_newest_and_says_so(system, trace):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    ref.tell(Wait())
+    await asyncio.sleep(0)
+    for number in range(100):
+        ref.tell(Add(number))
+
+    with pytest.raises(InboxFull, match="100 messages"):
+        ref.tell(Add(100))
+    with pytest.raises(InboxFull):
+        await ref.ask(Total())
+    counter.gate.set_result(None)
+    await counter.has_numbers(*range(100))
+
+    refused = [event for event in trace.events if isinstance(event, MessageRefused)]
+    assert [event.message for event in refused] == ["Add", "Total"]
+
+
+async def test_a_timer_is_a_message_and_can_be_cancelled(system):
+    counter = Counter()
+    system.start("counter", counter)
+    counter.after(1, Add(1))
+    counter.after(2, Add(2)).cancel()
+    counter.after(3, Add(4))
+
+    await counter.has_numbers(1, 4)
+
+
+async def test_the_answer_to_a_piped_ask_comes_back_as_a_message(system):
+    asker = Counter()
+    ref, other = system.start("asker", asker), system.start("other", Counter())
+    other.tell(Add(7))
+
+    ref.tell(Ask(other, Total()))
+
+    await asker.has_numbers(7)
+
+
+async def test_a_stopped_actor_handles_what_it_has_and_then_stops(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    ref.tell(Add(1))
+
+    await system.stop_actor(ref)
+
+    assert counter.numbers == [1]
+    assert counter.calls == ["start", "stop"]
+    assert not ref.is_alive
+    with pytest.raises(ActorGone):
+        await ref.ask(Total())
+
+
+async def test_a_message_to_a_gone_actor_is_a_dead_letter(system, trace):
+    ref = system.start("counter", Counter())
+    await system.stop_actor(ref)
+
+    ref.tell(Add(1))
+
+    assert MessageRefused("node/counter", "Add", "the actor is gone") in trace.events
+
+
+async def test_a_crash_takes_its_node_down_and_no_other(system, trace):
+    counter, neighbour = Counter(), Counter()
+    ref, near = system.start("counter", counter), system.start("neighbour", neighbour)
+    elsewhere = System("elsewhere", trace.at("elsewhere"))
+    far = elsewhere.start("counter", Counter())
+
+    ref.tell(Break())
+    reason = await system.down()
+
+    assert "node/counter crashed: ZeroDivisionError('a bug')" in reason
+    assert isinstance(system.error, ZeroDivisionError)
+    assert (ref.is_alive, near.is_alive) == (False, False)
+    assert counter.calls == ["start", "ZeroDivisionError"]
+    assert neighbour.calls in (["start"], [])
+    crash = next(event for event in trace.events if isinstance(event, ActorCrashed))
+    assert crash.actor == "node/counter"
+    assert 'raise ZeroDivisionError("a bug")' in crash.traceback
+    assert "Break()" in crash.message
+    assert NodeStopped(reason) in trace.events
+    assert await far.ask(Total()) == 0
+    await elsewhere.stop()
+
+
+async def test_an_expected_error_that_nobody_asked_for_is_a_bug(system):
+    ref = system.start("counter", Counter())
+
+    ref.tell(Refuse())
+
+    assert "StaleControllerEpoch" in await system.down()
+
+
+async def test_every_pending_ask_of_a_crashed_node_has_exactly_one_answer(system):
+    counter, neighbour = Counter(), Counter()
+    ref, near = system.start("counter", counter), system.start("neighbour", neighbour)
+    waiting = asyncio.ensure_future(near.ask(Wait()))
+    await asyncio.sleep(0)
+    questions = [ref.ask(Break()), *(ref.ask(Total()) for _ in range(5)), near.ask(Total())]
+    asks = [waiting, *map(asyncio.ensure_future, questions)]
+
+    _, pending = await asyncio.wait(asks, timeout=5)
+
+    assert not pending
+    assert all(isinstance(ask.exception(), ActorGone) for ask in asks)
+
+
+async def test_a_killed_node_stops_where_it_stands(system, trace):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    waiting = asyncio.ensure_future(ref.ask(Wait()))
+    await asyncio.sleep(0)
+    ref.tell(Add(1))
+    counter.after(0, Add(2))
+
+    system.kill("a power cut")
+    with pytest.raises(ActorGone):
+        await waiting
+
+    assert await system.down() == "a power cut"
+    assert counter.numbers == []
+    assert "stop" not in counter.calls
+    with pytest.raises(ActorGone):
+        system.start("late", Counter())
+
+
+async def test_a_paused_node_handles_nothing_until_it_is_resumed(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    await ref.ask(Total())
+    system.pause()
+    ref.tell(Add(1))
+    counter.after(0, Add(2))
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert counter.numbers == []
+
+    system.resume()
+
+    await counter.has_numbers(1, 2)
+
+
+async def test_actors_stop_in_the_reverse_order_of_their_start(system, trace):
+    for name in ("first", "second", "third"):
+        system.start(name, Counter())
+    trace.events.clear()
+
+    await system.stop()
+
+    stopped = [event.actor for event in trace.events if type(event).__name__ == "ActorStopped"]
+    assert stopped == ["node/third", "node/second", "node/first"]
+
+
+async def test_a_busy_actor_lets_others_run(system):
+    class Echo(Actor):
+        async def on_receive(self, message):
+            self.ref.tell(message)
+
+    busy = system.start("busy", Echo())
+    busy.tell("again")
+    ref = system.start("counter", Counter())
+
+    assert await ref.ask(Total()) == 0
+
+
+async def test_an_actor_is_a_pykka_actor_that_its_own_refs_can_use(system):
+    counter = Counter()
+    system.start("counter", counter)
+    assert isinstance(counter, pykka.Actor)
+
+    counter.actor_ref.tell(Add(3))
+    answer = counter.actor_ref.ask(Total(), block=False)
+
+    assert await answer == 3
+    assert pykka.ActorRegistry.get_all() == []
+
+
+async def test_an_error_in_on_start_is_a_crash(system):
+    class Stillborn(Actor):
+        async def on_start(self):
+            raise OSError("no room")
+
+    ref = system.start("stillborn", Stillborn())
+
+    with pytest.raises(ActorGone):
+        await ref.ask(Total())
+    assert "stillborn crashed: OSError('no room')" in await system.down()
