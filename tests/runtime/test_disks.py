@@ -2,9 +2,11 @@
 
 import asyncio
 import contextlib
+import ctypes
 import gc
 import os
 import resource
+import struct
 import subprocess
 import sys
 import tempfile
@@ -482,11 +484,39 @@ def unprivileged() -> Iterator[Path]:
         (folder / "file").write_bytes(b"kept")
         (folder / "file").chmod(0o444)
         folder.chmod(0o555)
-        user = os.geteuid()
-        if user == 0:
-            os.seteuid(65534)
+        capabilities = effective_capabilities()
+        set_effective_capabilities(capabilities & ~OVERRIDE_PERMISSIONS)
         try:
             yield folder
         finally:
-            os.seteuid(user)
+            set_effective_capabilities(capabilities)
             folder.chmod(0o755)
+
+
+# --- root without its privileges ------------------------------------------------------------------
+# Another user could not pass the folders above, which are this user's own.
+
+CAPABILITY_VERSION = 0x20080522
+OVERRIDE_PERMISSIONS = 0b110  # CAP_DAC_OVERRIDE and CAP_DAC_READ_SEARCH
+SETS = struct.Struct("6I")  # effective, permitted, inheritable; first all low words, then all high
+HEADER = struct.pack("Ii", CAPABILITY_VERSION, 0)  # of this thread
+
+
+def effective_capabilities() -> int:
+    """The low word of what this thread may do beyond permissions; 0 for an ordinary user."""
+    return SETS.unpack(capability_sets())[0]
+
+
+def set_effective_capabilities(effective: int) -> None:
+    """Change that low word."""
+    sets = SETS.pack(effective, *SETS.unpack(capability_sets())[1:])
+    done = ctypes.CDLL(None, use_errno=True).capset(HEADER, sets)
+    assert done == 0, os.strerror(ctypes.get_errno())
+
+
+def capability_sets() -> bytes:
+    """What the kernel says of this thread."""
+    sets = ctypes.create_string_buffer(SETS.size)
+    done = ctypes.CDLL(None, use_errno=True).capget(HEADER, sets)
+    assert done == 0, os.strerror(ctypes.get_errno())
+    return sets.raw
