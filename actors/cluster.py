@@ -4,10 +4,11 @@ Rule: a cluster is the same in both worlds; what differs is the universe that ma
 node. A node that goes down by itself is noticed, its World cut off; the others go on.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Protocol, Self
+from typing import Any, Final, Protocol, Self
 
+from actors.client.admin import Admin
 from actors.config import BrokerConfig
 from actors.node import Node, NodeState, node_name
 from runtime.embedded import EmbeddedZooKeeper
@@ -16,13 +17,14 @@ from runtime.keeper import Keeper, KeeperError
 from runtime.real import RealProcess
 from runtime.simulation.simulator import Simulator
 from runtime.system import STOPPED, System
-from runtime.world import World
+from runtime.world import Clock, Network, World
 from wire.errors import MalformedZNode
 from wire.ids import BrokerId, Endpoint
 from wire.znodes import BrokerIdZNode
 
 LISTENER: Final = "INTERNAL"  # our own door: msgpack frames over a WebSocket
 PLAINTEXT: Final = "PLAINTEXT"
+POLL_MS: Final = 10
 NOT_STARTED: Final = "it could not start"
 Announce = Callable[[str], None]
 
@@ -32,6 +34,9 @@ class Universe(Protocol):
 
     async def open(self, node: str) -> tuple[World, tuple[str, int]]:
         """A node's World, and where it listens."""
+
+    def client(self, name: str) -> tuple[Network, Clock]:
+        """A place on the network for somebody who is no broker."""
 
     def adopt(self, system: System) -> None:
         """Let faults reach this node's actors."""
@@ -52,12 +57,16 @@ class NodeCluster:
         *,
         brokers: int,
         session_timeout_ms: int = 6_000,
+        overrides: Mapping[str, Any] | None = None,
+        racks: Mapping[int, str] | None = None,
         announce: Announce | None = None,
     ) -> None:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
         self._universe = universe
-        self._timeout_ms = session_timeout_ms
+        self._overrides = {"zookeeper_session_timeout_ms": session_timeout_ms, **(overrides or {})}
+        self._racks = racks or {}
+        self._clients = 0
         self._announce = announce or (lambda _: None)
         self.nodes: dict[int, Node] = {}
         self.brokers = tuple(range(1, brokers + 1))
@@ -69,10 +78,11 @@ class NodeCluster:
 
     async def start_broker(self, broker: int) -> Node:
         """Start a broker that is not running."""
-        config = BrokerConfig(broker_id=broker, zookeeper_session_timeout_ms=self._timeout_ms)
+        rack = self._racks.get(broker)
+        config = BrokerConfig(broker_id=broker, broker_rack=rack, **self._overrides)
         world, (host, port) = await self._universe.open(node_name(broker))
         endpoint = Endpoint(LISTENER, PLAINTEXT, host, port)
-        node = Node(config, world, (endpoint,), on_down=self._on_down)
+        node = Node(config, world, (endpoint,), on_down=self._on_down, on_state=self._on_state)
         self._universe.adopt(node.system)
         self.nodes[broker] = node
         try:
@@ -84,21 +94,36 @@ class NodeCluster:
         return node
 
     async def stop_nodes(self) -> None:
-        """Stop every broker, last started first."""
+        """Stop every broker, last started first; none waits for what nobody can take over."""
         for broker, node in reversed(tuple(self.nodes.items())):
             if node.state is not NodeState.STOPPED:
-                await self.stop_broker(broker)
+                await self.stop_broker(broker, retries=0)
 
-    async def stop_broker(self, broker: int) -> None:
-        """Stop a broker in its own time: it leaves at once, with a word to everybody."""
+    async def stop_broker(self, broker: int, *, retries: int | None = None) -> None:
+        """Stop a broker in its own time: leadership moves away, then it leaves."""
         node = self.nodes[broker]
-        await node.stop()
+        await node.stop(retries=retries)
         await self._universe.leave(node.world)
         self._announce(f"broker {broker} has stopped")
 
     def kill(self, broker: int) -> None:
         """End a broker as a power cut would."""
         self.nodes[broker].kill()
+
+    @property
+    def controller(self) -> Node | None:
+        """The broker that is the controller, if one is."""
+        return next((node for node in self.nodes.values() if node.is_controller), None)
+
+    def admin(self) -> Admin:
+        """An administrator's client of this cluster."""
+        self._clients += 1
+        network, clock = self._universe.client(f"admin-{self._clients}")
+        return Admin(network, clock, [node_name(each) for each in self.brokers], name_of=node_name)
+
+    def _on_state(self, node: Node) -> None:
+        if node.state is NodeState.CONTROLLER:
+            self._announce(f"the controller is broker {node.config.broker_id}")
 
     def _on_down(self, node: Node, reason: str) -> None:
         if reason == STOPPED:
@@ -122,6 +147,7 @@ class Cluster(NodeCluster):
         data: Path | None = None,
         trace: Path | None = None,
         session_timeout_ms: int = 6_000,
+        overrides: Mapping[str, Any] | None = None,
         announce: Announce | None = None,
     ) -> None:
         self._given = data
@@ -135,6 +161,7 @@ class Cluster(NodeCluster):
             self.process,
             brokers=brokers,
             session_timeout_ms=session_timeout_ms,
+            overrides=overrides,
             announce=announce,
         )
 
@@ -168,6 +195,8 @@ class Cluster(NodeCluster):
         self.process.zookeeper = self.zookeeper
         await self.process.start()
         await self.start_nodes()
+        while self.controller is None:  # the brokers are up when somebody cares for them
+            await next(iter(self.nodes.values())).world.clock.sleep(POLL_MS)
 
     async def close(self) -> None:
         """Stop every broker, then ZooKeeper if it is ours, and leave nothing behind."""
@@ -185,10 +214,23 @@ class Cluster(NodeCluster):
 class SimulatedCluster(NodeCluster):
     """The same brokers in a simulated world."""
 
-    def __init__(self, simulator: Simulator, *, brokers: int = 3) -> None:
+    def __init__(
+        self,
+        simulator: Simulator,
+        *,
+        brokers: int = 3,
+        overrides: Mapping[str, Any] | None = None,
+        racks: Mapping[int, str] | None = None,
+    ) -> None:
         self.simulator = simulator
         timeout_ms = round(simulator.zookeeper.session_timeout_ms)
-        super().__init__(simulator, brokers=brokers, session_timeout_ms=timeout_ms)
+        super().__init__(
+            simulator,
+            brokers=brokers,
+            session_timeout_ms=timeout_ms,
+            overrides=overrides,
+            racks=racks,
+        )
 
     def kill(self, broker: int) -> None:
         """End a broker as a power cut would."""

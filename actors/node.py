@@ -8,13 +8,25 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
+from actors.broker.administrator import Administrator, OfficeChanged
 from actors.broker.api import Api
-from actors.broker.registration import BrokerIdTaken, Deregister, Register, Registration
+from actors.broker.config_watcher import ConfigWatcher
+from actors.broker.registration import (
+    BrokerIdTaken,
+    Deregister,
+    Register,
+    Registered,
+    Registration,
+)
+from actors.broker.replica_manager import ReplicaManager
+from actors.broker.shutdown import say_goodbye
 from actors.config import BrokerConfig
+from actors.controller.controller import Controller
 from runtime.ref import Ref
 from runtime.system import System
 from runtime.world import World
-from wire.ids import BrokerEpoch, BrokerId, Endpoint
+from wire.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, Endpoint
+from wire.trace import BrokerStateChanged
 
 PATIENCE: Final = 2  # session time-outs: a server looks at its sessions only every tick
 RETRY_MS: Final = 100
@@ -25,6 +37,8 @@ class NodeState(Enum):
 
     STARTING = "Starting"
     RUNNING = "RunningAsBroker"
+    CONTROLLER = "RunningAsController"
+    LEAVING = "PendingControlledShutdown"
     STOPPED = "NotRunning"
 
 
@@ -43,23 +57,53 @@ class Node:
         endpoints: tuple[Endpoint, ...],
         *,
         on_down: Callable[["Node", str], None] | None = None,
+        on_state: Callable[["Node"], None] | None = None,
     ) -> None:
         self.config = config
         self.world = world
         self.endpoints = endpoints
         self.state = NodeState.STARTING
+        self.broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
         self._on_down = on_down
+        self._on_state = on_state
         self.system = System(world.node, world.trace, on_down=self._went_down)
-        broker = BrokerId(config.broker_id)
-        self._registration = Registration(world, broker, endpoints, config.broker_rack)
+        me = BrokerId(config.broker_id)
+        self.replica_manager = ReplicaManager(
+            world, me, self.system, listener=endpoints[0].listener, name_of=node_name
+        )
+        self.controller = Controller(
+            world, config, self.system, name_of=node_name, on_office=self._on_office
+        )
+        self._administrator = Administrator(world, config, self.replica_manager.ref)
+        watcher = ConfigWatcher(world, config, self.controller.ref)
+        self._registration = Registration(
+            world,
+            me,
+            endpoints,
+            config.broker_rack,
+            (self, self.replica_manager.ref, watcher.ref, self.controller.ref),
+        )
+        self._actors = {
+            "replica-manager": self.replica_manager,
+            "controller": self.controller,
+            "administrator": self._administrator,
+            "config-watcher": watcher,
+            "registration": self._registration,
+        }
+
+    @property
+    def is_controller(self) -> bool:
+        """Whether this broker is the one."""
+        return self.controller.is_active and self.system.is_up
 
     async def start(self) -> BrokerEpoch:
         """Register, and answer the epoch of that; raise what makes it impossible."""
         await self.world.keeper.start()
-        self.system.start("api", Api(self.world))
-        registration = self.system.start("registration", self._registration)
-        epoch = await self._register(registration)
-        self.state = NodeState.RUNNING
+        refs = {name: self.system.start(name, actor) for name, actor in self._actors.items()}
+        self.system.start("api", Api(self.world, refs))
+        epoch = await self._register(refs["registration"])
+        if self.state is NodeState.STARTING:
+            self._become(NodeState.RUNNING)
         return epoch
 
     async def _register(self, registration: Ref) -> BrokerEpoch:
@@ -75,8 +119,14 @@ class Node:
                     raise
                 await clock.sleep(RETRY_MS)
 
-    async def stop(self) -> None:
-        """Finish what was begun; the znode goes with the session, which the universe ends."""
+    async def stop(self, *, retries: int | None = None) -> None:
+        """Say goodbye, finish what was begun; the znode goes with the session."""
+        if self.config.controlled_shutdown_enable and self.state is not NodeState.STARTING:
+            tries = self.config.controlled_shutdown_max_retries if retries is None else retries
+            self._become(NodeState.LEAVING)
+            await say_goodbye(
+                self.world, self.config, lambda: self.broker_epoch, node_name, retries=tries
+            )
         registration = self.system.lookup("registration")
         if registration is not None:
             registration.tell(Deregister())
@@ -86,7 +136,25 @@ class Node:
         """End where it stands."""
         self.system.kill(reason)
 
+    def tell(self, message: Registered) -> None:
+        """The registration says in which life the broker is."""
+        self.broker_epoch = message.broker_epoch
+
+    # --------------------------------------------------------------------------------------------
+
+    def _on_office(self, is_active: bool) -> None:
+        self._administrator.ref.tell(OfficeChanged(is_active))
+        if self.state is not NodeState.LEAVING:
+            self._become(NodeState.CONTROLLER if is_active else NodeState.RUNNING)
+
+    def _become(self, state: NodeState) -> None:
+        if state is not self.state:
+            self.state = state
+            self.world.trace(BrokerStateChanged(state.value))
+            if self._on_state is not None:
+                self._on_state(self)
+
     def _went_down(self, reason: str) -> None:
-        self.state = NodeState.STOPPED
+        self._become(NodeState.STOPPED)
         if self._on_down is not None:
             self._on_down(self, reason)

@@ -163,6 +163,24 @@ class Actor(_PykkaActor):  # type: ignore[misc]
         self._piped.add(task)
         task.add_done_callback(self._piped.discard)
 
+    def preempt(self, message: Any) -> list[Any]:
+        """Take a message in place of all that waits; answer what was dropped.
+
+        An ask among the dropped fails with ActorGone; a request to stop stays.
+        """
+        waiting = list(self.inbox.queue)
+        self.inbox.queue.clear()
+        self._push_to_self(message, CAUSE.get()[0])
+        dropped = []
+        for each in waiting:
+            if type(each[0]) is _Stop:
+                self.inbox.queue.append(each)
+                continue
+            dropped.append(each[0])
+            if each[1] is not None and not each[1].done():
+                each[1].set_exception(ActorGone(f"{self.address} was preempted"))
+        return dropped
+
     # --- pykka's three hooks -------------------------------------------------------------------
 
     @staticmethod

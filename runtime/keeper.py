@@ -266,6 +266,11 @@ class Keeper(Protocol):
     async def read(self, paths: Sequence[str]) -> list[ZNode | KeeperError]:
         """Many znodes, in the order of the paths; a missing one is a NoNode in the list."""
 
+    async def read_watched(
+        self, paths: Sequence[str], watch: Receiver
+    ) -> list[ZNode | KeeperError]:
+        """As `read`, with a watch on each znode that is there."""
+
     async def write(
         self, operations: Sequence[Operation], *, check: Check | None = None
     ) -> list[Written | KeeperError]:

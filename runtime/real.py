@@ -15,12 +15,12 @@ from typing import Final
 
 from runtime.disk import RealDisk
 from runtime.keeper import Keeper
-from runtime.network import Endpoint, MemoryTransport
+from runtime.network import Endpoint, MemoryTransport, Network
 from runtime.recorder import Recorder
 from runtime.system import System
 from runtime.tracing import Trace
 from runtime.websocket import WebSocketTransport
-from runtime.world import World
+from runtime.world import Clock, World
 from runtime.zookeeper import ZooKeeper
 
 FIRST_CORRELATION_BITS: Final = 40  # of randomness in a node's first call number
@@ -111,6 +111,12 @@ class RealProcess:
             trace=trace,
         )
         return world, (door.host, door.port)
+
+    def client(self, name: str) -> tuple[Network, Clock]:
+        """A place on this process's network for somebody who is no node."""
+        correlation = random.getrandbits(FIRST_CORRELATION_BITS)
+        trace = self.trace.at(name)
+        return Endpoint(name, self._local, trace, first_correlation=correlation), RealClock()
 
     def adopt(self, system: System) -> None:
         """Nothing to do: signals and actors need no introduction here."""

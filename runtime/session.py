@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from runtime.bulk import write_in_bulk
+from runtime.bulk import all_of, write_in_bulk
 from runtime.keeper import (
     ANY_VERSION,
     Check,
@@ -25,6 +25,7 @@ from runtime.keeper import (
     Set,
     Stat,
     Written,
+    ZNode,
     check_operation,
 )
 from runtime.ref import Receiver
@@ -72,6 +73,25 @@ class SessionKeeper(ABC):
     def listen(self, receiver: Receiver) -> None:
         """Tell the receiver each SessionEvent from now on."""
         self._listeners.append(receiver)
+
+    @abstractmethod
+    async def get(self, path: str, *, watch: Receiver | None = None) -> ZNode:
+        """Read a znode; the watch is set only if there is one."""
+
+    async def read_watched(
+        self, paths: Sequence[str], watch: Receiver
+    ) -> list[ZNode | KeeperError]:
+        """Sent together but not in bulk: ZooKeeper's multi-read sets no watches."""
+
+        async def one(path: str) -> ZNode | KeeperError:
+            try:
+                return await self.get(path, watch=watch)
+            except KeeperSessionLost:
+                raise
+            except KeeperError as error:
+                return error
+
+        return await all_of([one(path) for path in paths])
 
     async def create(
         self, path: str, data: bytes = b"", *, ephemeral: bool = False, sequential: bool = False

@@ -69,6 +69,13 @@ class System:
         if actor is not None:
             await actor.finish()
 
+    def kill_actor(self, ref: Ref) -> None:
+        """End one actor where it stands; its address is free at once."""
+        actor = self._actors.get(ref.address)
+        if actor is not None and actor.ref is ref:  # not a later one of the same name
+            del self._actors[ref.address]
+            actor.kill()
+
     async def stop(self, reason: str = STOPPED) -> None:
         """Let every actor finish, last started first."""
         self.resume()
@@ -106,7 +113,8 @@ class System:
 
     def on_actor_ended(self, actor: Actor, error: BaseException | None) -> None:
         """An actor is gone; with an error, the node follows."""
-        self._actors.pop(actor.address, None)
+        if self._actors.get(actor.address) is actor:
+            del self._actors[actor.address]
         if error is not None:
             self.error = self.error or error
             self.kill(f"{actor.address} crashed: {error!r}")

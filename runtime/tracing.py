@@ -125,6 +125,11 @@ class NodeTrace:
         """Leave an event."""
         self.trace.leave(self.node, event)
 
+    @property
+    def is_on(self) -> bool:
+        """Whether anybody would see an event: asked before many are made."""
+        return self.trace.recording or bool(self.trace.listeners)
+
 
 def _take(waiting: list[T]) -> list[T]:
     taken = waiting[: len(waiting)]

@@ -12,6 +12,8 @@ from runtime.simulation.loop import SimulatedLoop
 from runtime.simulation.simulator import Simulator
 from tests.support.zookeeper import SharedZooKeeper
 
+pytest_plugins = ["tests.support.behaviour_table"]
+
 SIMULATED = {"simulated": SimulatedLoop}
 REAL = {"real": asyncio.new_event_loop}
 

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 from msgspec.json import Decoder
 
-from wire.ids import BrokerId, Offset, ProducerId, TopicPartition
+from wire.ids import BrokerId, Offset, ProducerId, TopicPartition, ZkVersion
 from wire.znode_json import (
     MAX_INT64,
     JsonNumber,
@@ -44,6 +44,18 @@ class ClusterIdZNode:
     @staticmethod
     def decode(data: bytes) -> str:
         return read_json(ClusterIdZNode.path(), data, _CLUSTER_ID).id
+
+
+class BrokerSequenceIdZNode:
+    """Its version, raised by writing nothing to it, is the next id for a broker without one."""
+
+    @staticmethod
+    def path() -> str:
+        return "/brokers/seqid"
+
+    @staticmethod
+    def broker_of(version: ZkVersion, reserved_broker_max_id: int = 1000) -> BrokerId:
+        return BrokerId(reserved_broker_max_id + version)
 
 
 class ProducerIdBlock(Struct, frozen=True, kw_only=True):

@@ -257,6 +257,7 @@ class MalformedZNode(ValueError):
     def __init__(self, path: str, reason: str) -> None:
         super().__init__(f"{path} is malformed: {reason}")
         self.path = path
+        self.reason = reason
 
 
 class ApiError(Exception):

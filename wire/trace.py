@@ -4,6 +4,7 @@ Rule: an event is a flat, frozen value; its fields are the columns of its table.
 Spark both make their schemas from COLUMNS, so a field is written down once, here.
 """
 
+from collections.abc import Iterable
 from typing import Final, get_type_hints
 
 import msgspec
@@ -149,6 +150,209 @@ class BrokerRegistered(TraceEvent, frozen=True):
     broker: int
     broker_epoch: int
     session: int
+
+
+# --- the controller -------------------------------------------------------------------------------
+
+
+class BrokerStateChanged(TraceEvent, frozen=True):
+    """A broker is starting, running, running as controller, or not running."""
+
+    state: str
+
+
+class ControllerElected(TraceEvent, frozen=True):
+    """This broker holds `/controller` under a new epoch."""
+
+    broker: int
+    controller_epoch: int
+    epoch_version: int  # of the znode: what every write of this controller checks
+
+
+class ControllerResigned(TraceEvent, frozen=True):
+    """This broker is no longer the controller, and has forgotten all that it knew as one."""
+
+    broker: int
+    controller_epoch: int
+    reason: str
+
+
+class FailoverStep(TraceEvent, frozen=True):
+    """One step of taking office, in its order (B027)."""
+
+    controller_epoch: int
+    step: str
+    count: int  # of things read, moved or told
+    took_us: int
+
+
+class ResignationStep(TraceEvent, frozen=True):
+    """One step of leaving office, in its order (B012)."""
+
+    controller_epoch: int
+    step: str
+    took_us: int
+
+
+class ControllerEventFailed(TraceEvent, frozen=True):
+    """An event could not be handled to its end; the controller goes on (B016)."""
+
+    event: str
+    error: str
+
+
+class PartitionStateChanged(TraceEvent, frozen=True):
+    """A partition went from one state to the next."""
+
+    topic: str
+    partition: int
+    before: str
+    after: str
+
+
+class ReplicaStateChanged(TraceEvent, frozen=True):
+    """A replica went from one state to the next."""
+
+    topic: str
+    partition: int
+    broker: int
+    before: str
+    after: str
+
+
+class TransitionRefused(TraceEvent, frozen=True):
+    """A change that is no row of its table: nothing was changed."""
+
+    topic: str
+    partition: int
+    broker: int  # -1: the partition itself
+    before: str
+    wanted: str
+
+
+class LeaderElected(TraceEvent, frozen=True):
+    """A partition has a leader, in ZooKeeper too; also when it is the same one again."""
+
+    topic: str
+    partition: int
+    leader: int
+    leader_epoch: int
+    isr: str
+    partition_epoch: int
+    reason: str
+    is_unclean: bool
+
+
+class ElectionFailed(TraceEvent, frozen=True):
+    """Nobody could be elected, or it could not be written."""
+
+    topic: str
+    partition: int
+    strategy: str
+    error: str
+
+
+class ReplicaLeftIsr(TraceEvent, frozen=True):
+    """The controller took a replica out of the in-sync ones, and raised the leader epoch."""
+
+    topic: str
+    partition: int
+    broker: int
+    leader: int
+    leader_epoch: int
+    isr: str
+
+
+class BrokersChanged(TraceEvent, frozen=True):
+    """What the controller saw under `/brokers/ids`; lists of ids."""
+
+    added: str
+    bounced: str
+    removed: str
+
+
+class TopicDeletionStep(TraceEvent, frozen=True):
+    """A topic on its way out."""
+
+    topic: str
+    step: str
+
+
+class ReassignmentStep(TraceEvent, frozen=True):
+    """A partition on the move."""
+
+    topic: str
+    partition: int
+    step: str
+    replicas: str
+    adding: str
+    removing: str
+
+
+class RequestDropped(TraceEvent, frozen=True):
+    """A request to a broker that the controller does not know."""
+
+    broker: int
+    request: str
+    reason: str
+
+
+class ZNodeSkipped(TraceEvent, frozen=True):
+    """ZooKeeper holds what nobody can read there; it was passed over."""
+
+    path: str
+    reason: str
+
+
+# --- the brokers' side of control -----------------------------------------------------------------
+
+
+class ControlRequestRefused(TraceEvent, frozen=True):
+    """A broker did not do what a controller asked for, as a whole."""
+
+    request: str
+    controller: int
+    controller_epoch: int
+    error: str
+
+
+class ReplicaRoleChanged(TraceEvent, frozen=True):
+    """A broker leads a partition, follows in it, or no longer holds it."""
+
+    topic: str
+    partition: int
+    role: str
+    leader: int
+    leader_epoch: int
+
+
+class IsrChanged(TraceEvent, frozen=True):
+    """A leader changed the in-sync replicas in ZooKeeper."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    isr: str
+    partition_epoch: int
+
+
+class ControlledShutdownTried(TraceEvent, frozen=True):
+    """A broker asked the controller to let it go."""
+
+    broker: int
+    outcome: str
+    tries_left: int
+
+
+class ConfigChanged(TraceEvent, frozen=True):
+    """A broker took note of a changed configuration."""
+
+    entity: str
+
+
+def ids(brokers: Iterable[int]) -> str:
+    """A list of ids as one column."""
+    return ",".join(map(str, brokers))
 
 
 EVENTS: Final[tuple[type[TraceEvent], ...]] = tuple(TraceEvent.__subclasses__())

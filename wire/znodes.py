@@ -20,7 +20,6 @@ from wire.ids import (
     LeaderEpoch,
     TopicId,
     TopicPartition,
-    ZkVersion,
 )
 from wire.znode_json import (
     JsonLeader,
@@ -59,6 +58,10 @@ PLAINTEXT: Final = "PLAINTEXT"
 _VERSION_WITH_ENDPOINTS: Final = 2
 _VERSION_WITH_LISTENERS: Final = 4
 _ENDPOINT: Final = re.compile(r"([^:/]+)://(?:\[([^\[\]/]*)\]|([^\[\]:/]*)):([0-9]{1,5})", re.ASCII)
+
+_BROKER_PATH: Final = re.compile(r"/brokers/ids/([0-9]{1,10})", re.ASCII)
+_TOPIC_PATH: Final = re.compile(r"/brokers/topics/([^/]+)")
+_STATE_PATH: Final = re.compile(r"/brokers/topics/([^/]+)/partitions/([0-9]{1,10})/state", re.ASCII)
 
 
 class ControllerRegistration(Struct, frozen=True, kw_only=True):
@@ -164,6 +167,12 @@ class BrokerIdZNode:
         return f"/brokers/ids/{broker}"
 
     @staticmethod
+    def broker_at(path: str) -> BrokerId | None:
+        """Whose znode this is the path of, if of anybody's."""
+        match = _BROKER_PATH.fullmatch(path)
+        return None if match is None else BrokerId(int(match[1]))
+
+    @staticmethod
     def encode(registration: BrokerRegistration) -> bytes:
         """Version 5. As in Kafka: host and port are of the first plaintext endpoint, if any."""
         endpoints = registration.endpoints
@@ -224,18 +233,6 @@ def _endpoint(path: str, text: str, protocols: Mapping[str, str] | None) -> Endp
     return Endpoint(listener, protocol, host_in_brackets or host or "", int(port))
 
 
-class BrokerSequenceIdZNode:
-    """Its version, raised by writing nothing to it, is the next id for a broker without one."""
-
-    @staticmethod
-    def path() -> str:
-        return "/brokers/seqid"
-
-    @staticmethod
-    def broker_of(version: ZkVersion, reserved_broker_max_id: int = 1000) -> BrokerId:
-        return BrokerId(reserved_broker_max_id + version)
-
-
 class TopicsZNode:
     """The folder whose children are the topics."""
 
@@ -283,6 +280,12 @@ class TopicZNode:
     @staticmethod
     def path(topic: str) -> str:
         return f"/brokers/topics/{topic}"
+
+    @staticmethod
+    def topic_at(path: str) -> str | None:
+        """Which topic this is the path of, if of any."""
+        match = _TOPIC_PATH.fullmatch(path)
+        return None if match is None else match[1]
 
     @staticmethod
     def encode(assignment: TopicAssignment) -> bytes:
@@ -365,6 +368,12 @@ class PartitionStateZNode:
     @staticmethod
     def path(partition: TopicPartition) -> str:
         return f"/brokers/topics/{partition.topic}/partitions/{partition.partition}/state"
+
+    @staticmethod
+    def partition_at(path: str) -> TopicPartition | None:
+        """Which partition's state this is the path of, if of any."""
+        match = _STATE_PATH.fullmatch(path)
+        return None if match is None else TopicPartition(match[1], int(match[2]))
 
     @staticmethod
     def encode(state: PartitionState) -> bytes:

@@ -1,54 +1,104 @@
-"""The broker's front door: the table request → handler.
+"""The broker's front door: the table request → who handles it.
 
 Rule: whatever bytes come in, exactly one answer goes out, and bad bytes harm nobody.
 """
 
-from collections.abc import Callable, Mapping
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
+from actors.asked import Asked, refusal
 from runtime.actor import Actor
 from runtime.network import Incoming
+from runtime.ref import InboxFull, Ref
 from runtime.world import World
+from wire.admin import (
+    AlterPartitionReassignments,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectLeaders,
+    ListPartitionReassignments,
+)
 from wire.codec import decode, encode
-from wire.errors import ErrorCode, MalformedMessage
+from wire.configs import DescribeConfigs, IncrementalAlterConfigs
+from wire.control import ControlledShutdown, LeaderAndIsr, StopReplica, UpdateMetadata
+from wire.data import Fetch
+from wire.errors import BrokerNotAvailable, ErrorCode, MalformedMessage
 from wire.message import CODES, Message
-from wire.metadata import ApiVersionRange, ApiVersions, ApiVersionsResponse
+from wire.metadata import (
+    ApiVersionRange,
+    ApiVersions,
+    ApiVersionsResponse,
+    DescribeCluster,
+    Metadata,
+)
 from wire.trace import FrameRefused
+
+ROUTES: Final[Mapping[type[Message], str]] = {
+    LeaderAndIsr: "replica-manager",
+    StopReplica: "replica-manager",
+    UpdateMetadata: "replica-manager",
+    Fetch: "replica-manager",
+    Metadata: "replica-manager",
+    DescribeCluster: "replica-manager",
+    ControlledShutdown: "controller",
+    ElectLeaders: "controller",
+    AlterPartitionReassignments: "controller",
+    ListPartitionReassignments: "controller",
+    CreateTopics: "administrator",
+    CreatePartitions: "administrator",
+    DeleteTopics: "administrator",
+    DescribeConfigs: "administrator",
+    IncrementalAlterConfigs: "administrator",
+}
 
 
 class Api(Actor):
-    """Takes what other nodes and clients send, and answers it."""
+    """Takes what other nodes and clients send, and passes it to whoever answers it."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: World, handlers: Mapping[str, Ref]) -> None:
         super().__init__()
         self._world = world
+        self._handlers = handlers
 
     async def on_start(self) -> None:
         """Open the door."""
         self._world.network.serve(self.ref)
 
     async def on_receive(self, message: Incoming) -> None:
-        """Decode, look up, answer."""
+        """Decode, look up, pass on."""
         try:
             request = decode(message.payload)
         except MalformedMessage as error:
             self._world.trace(FrameRefused(message.source, str(error)))
             message.reply(encode(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)))
             return
-        handler = HANDLERS.get(type(request), unsupported)
-        message.reply(encode(handler(request)))
+        handler = self._handlers.get(ROUTES.get(type(request), ""))
+        if isinstance(request, ApiVersions):
+            message.reply(encode(api_versions()))
+        elif handler is None:
+            message.reply(encode(unsupported()))
+        else:
+            self._pass_on(request, message, handler)
+
+    def _pass_on(self, request: Message, message: Incoming, handler: Ref) -> None:
+        def answer(response: Message) -> None:
+            message.reply(encode(response))
+
+        full = BrokerNotAvailable("this broker has too much to do")
+        try:
+            handler.tell(Asked(request, message.source, answer))
+        except InboxFull:
+            answer(refusal(request, full))
 
 
-def api_versions(_: Message) -> Message:
+def api_versions() -> Message:
     """All that is answered here, by its msgpack code."""
-    codes = sorted(CODES[request.__name__] for request in HANDLERS)
+    names = ["ApiVersions", *(request.__name__ for request in ROUTES)]
+    codes = sorted(CODES[name] for name in names)
     return ApiVersionsResponse(api_keys=tuple(ApiVersionRange(code, 0, 0) for code in codes))
 
 
-def unsupported(_: Message) -> Message:
+def unsupported() -> Message:
     """As a Kafka broker answers a request that it does not know."""
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION)
-
-
-Handler = Callable[[Any], Message]
-HANDLERS: Final[Mapping[type[Message], Handler]] = {ApiVersions: api_versions}

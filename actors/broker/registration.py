@@ -19,10 +19,10 @@ from runtime.keeper import (
     KeeperUnreachable,
     NodeExists,
     NoNode,
-    SessionEvent,
     SessionState,
     ZNode,
 )
+from runtime.ref import Receiver
 from runtime.world import World
 from wire.errors import ApiError, ErrorCode
 from wire.ids import BrokerEpoch, BrokerId, Endpoint
@@ -44,37 +44,51 @@ class Register:
 
 
 @dataclass(frozen=True)
+class Renew:
+    """Controller → registration: the session is gone and so is its reign; open another (B018)."""
+
+
+@dataclass(frozen=True)
+class Registered:
+    """Registration → whoever must know: the broker is there, in a new life."""
+
+    broker_epoch: BrokerEpoch
+
+
+@dataclass(frozen=True)
 class Deregister:
     """Node → registration: this broker is about to stop."""
 
 
-RegistrationMessage = Register | Deregister | SessionEvent
+RegistrationMessage = Register | Renew | Deregister
 
 
 class Registration(Actor):
     """Owns `/brokers/ids/N`."""
 
     def __init__(
-        self, world: World, broker: BrokerId, endpoints: tuple[Endpoint, ...], rack: str | None
+        self,
+        world: World,
+        broker: BrokerId,
+        endpoints: tuple[Endpoint, ...],
+        rack: str | None,
+        listeners: Sequence[Receiver] = (),
     ) -> None:
         super().__init__()
         self._world = world
         self._broker = broker
         self._endpoints = endpoints
         self._rack = rack
+        self._listeners = listeners
         self._is_leaving = False
-
-    async def on_start(self) -> None:
-        """Hear of the session from its first day."""
-        self._world.keeper.listen(self.ref)
 
     async def on_receive(self, message: RegistrationMessage) -> BrokerEpoch | None:
         """One message at a time."""
         match message:
             case Register():
                 return await self._on_register()
-            case SessionEvent():
-                await self._on_session(message)
+            case Renew():
+                await self._on_register()
             case Deregister():
                 self._is_leaving = True
         return None
@@ -85,18 +99,16 @@ class Registration(Actor):
             try:
                 if keeper.state is SessionState.EXPIRED:
                     await keeper.renew()
-                return await self._register()
+                epoch = await self._register()
             except KeeperSessionLost:
                 continue  # lost while registering: the next session tries again
             except KeeperUnreachable:
-                self.after(RETRY_MS, Register())
+                self.after(RETRY_MS, Renew())
                 break
+            for listener in self._listeners:
+                listener.tell(Registered(epoch))
+            return epoch
         return None
-
-    async def _on_session(self, event: SessionEvent) -> None:
-        is_present = event.session == self._world.keeper.session
-        if is_present and event.state is SessionState.EXPIRED:
-            await self._on_register()
 
     async def _register(self) -> BrokerEpoch:
         keeper = self._world.keeper

@@ -9,7 +9,7 @@ from collections.abc import Callable, Coroutine
 from random import Random
 from typing import Any, Final, Self, TypeVar
 
-from runtime.network import Endpoint
+from runtime.network import Endpoint, Network
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.keeper import SimulatedKeeper
 from runtime.simulation.loop import SimulatedLoop, running_simulated_loop
@@ -17,7 +17,7 @@ from runtime.simulation.network import Conditions, SimulatedTransport
 from runtime.simulation.zookeeper import SimulatedZooKeeper
 from runtime.system import System
 from runtime.tracing import Trace, trace_bytes
-from runtime.world import World
+from runtime.world import Clock, World
 from wire.trace import FaultHealed, FaultInjected
 
 T = TypeVar("T")
@@ -110,6 +110,12 @@ class Simulator:
     async def open(self, node: str) -> tuple[World, tuple[str, int]]:
         """A node's World, and where it would listen."""
         return self.world(node), (node, 9092)
+
+    def client(self, name: str) -> tuple[Network, Clock]:
+        """A place on the network for somebody who is no node."""
+        first = self.random(f"client/{name}").getrandbits(40)
+        network = Endpoint(name, self.network, self.trace.at(name), first_correlation=first)
+        return network, SimulatedClock(self.loop)
 
     def adopt(self, system: System) -> None:
         """Let faults reach this node's actors."""

@@ -30,6 +30,11 @@ def at_least(measure: str, value: float, bar: float, unit: str = "", detail: str
     return Row(measure, _show(value, unit, detail), f"≥ {_number(bar)}{unit}", value >= bar)
 
 
+def at_most(measure: str, value: float, bar: float, unit: str = "", detail: str = "") -> Row:
+    """A row that is reached up to the bar."""
+    return Row(measure, _show(value, unit, detail), f"≤ {_number(bar)}{unit}", value <= bar)
+
+
 def less_than(measure: str, value: float, bar: float, unit: str = "", detail: str = "") -> Row:
     """A row that is reached below the bar."""
     return Row(measure, _show(value, unit, detail), f"< {_number(bar)}{unit}", value < bar)

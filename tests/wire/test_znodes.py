@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.wire.malformed import assert_reads_any_order_and_unknown_keys, assert_refuses_malformed
 from tests.wire.strategies import fixed
+from wire.cluster_znodes import BrokerSequenceIdZNode
 from wire.errors import MalformedZNode
 from wire.ids import (
     NO_LEADER,
@@ -24,7 +25,6 @@ from wire.znodes import (
     BrokerIdsZNode,
     BrokerIdZNode,
     BrokerRegistration,
-    BrokerSequenceIdZNode,
     ControllerEpochZNode,
     ControllerRegistration,
     ControllerZNode,
@@ -473,3 +473,46 @@ def test_a_malformed_state_is_refused():
 )
 def test_a_partitions_state_comes_back(state: PartitionState):
     assert _decode_state(PartitionStateZNode.encode(state)) == state
+
+
+@pytest.mark.parametrize("broker", [0, 7, 2**31 - 1])
+def test_a_brokers_path_tells_the_broker(broker: int):
+    assert BrokerIdZNode.broker_at(BrokerIdZNode.path(broker)) == broker
+
+
+@pytest.mark.parametrize("topic", ["orders", "__consumer_offsets", "a.b-c_d", "partitions"])
+def test_a_topics_path_and_its_partitions_paths_tell_which_they_are_of(topic: str):
+    partition = TopicPartition(topic, 12)
+
+    assert TopicZNode.topic_at(TopicZNode.path(topic)) == topic
+    assert PartitionStateZNode.partition_at(PartitionStateZNode.path(partition)) == partition
+    assert TopicZNode.topic_at(PartitionStateZNode.path(partition)) is None
+    assert PartitionStateZNode.partition_at(TopicZNode.path(topic)) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "",
+        "/",
+        "/brokers/ids",
+        "/brokers/ids/",
+        "/brokers/ids/x",
+        "/brokers/ids/-1",
+        "/brokers/ids/1/x",
+        "/brokers/ids/1\n",
+        "/brokers/ids/\u0661",  # a digit, but not one of Kafka's
+        "/brokers/topics",
+        "/brokers/topics/",
+        "/brokers/topics/orders/partitions",
+        "/brokers/topics/orders/partitions/0",
+        "/brokers/topics/orders/partitions/x/state",
+        "/brokers/topics/orders/partitions/0/state/x",
+        "/kafka/brokers/topics/orders/partitions/0/state",
+        "/kafka/brokers/ids/1",
+    ],
+)
+def test_another_path_is_nobodys(path: str):
+    assert BrokerIdZNode.broker_at(path) is None
+    assert TopicZNode.topic_at(path) is None
+    assert PartitionStateZNode.partition_at(path) is None

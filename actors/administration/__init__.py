@@ -1,0 +1,1 @@
+"""What an administrator asks for, thought through before anybody acts on it."""

@@ -1,0 +1,160 @@
+"""A request that waits for its answer.
+
+Rule: whoever takes an Asked answers it exactly once, or passes it on to somebody who does. Every
+request has a refusal in the form of its own response.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from wire.admin import (
+    AlterPartitionReassignments,
+    AlterPartitionReassignmentsResponse,
+    CreatedTopic,
+    CreatePartitions,
+    CreatePartitionsResponse,
+    CreateTopics,
+    CreateTopicsResponse,
+    DeleteRecords,
+    DeleteRecordsResponse,
+    DeleteRecordsResult,
+    DeleteTopics,
+    DeleteTopicsResponse,
+    ListPartitionReassignments,
+    ListPartitionReassignmentsResponse,
+)
+from wire.codec import RESPONSE_OF
+from wire.configs import (
+    ConfigDescription,
+    ConfigResult,
+    DescribeConfigs,
+    DescribeConfigsResponse,
+    IncrementalAlterConfigs,
+    IncrementalAlterConfigsResponse,
+)
+from wire.data import (
+    ListOffsets,
+    ListOffsetsResponse,
+    ListOffsetsResult,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResult,
+    Produce,
+    ProduceResponse,
+    ProduceResult,
+)
+from wire.errors import ApiError, ErrorCode
+from wire.groups import OffsetCommit, OffsetCommitResponse
+from wire.message import Message, PartitionResult, Request, TopicResult
+from wire.metadata import ApiVersionsResponse, Metadata, MetadataResponse, MetadataTopic
+
+Answer = Callable[[Message], None]
+
+
+@dataclass(frozen=True)
+class Asked:
+    """A request that came in, from whom, and how to answer it."""
+
+    request: Message
+    source: str
+    answer: Answer
+
+
+def refusal(request: Message, error: ApiError) -> Message:  # noqa: PLR0911 - a table of forms
+    """The request's own response, saying no to all of it."""
+    code, why = error.code, str(error)
+    match request:
+        case Metadata() | CreateTopics() | CreatePartitions() | DeleteTopics():
+            return _refused_topics(request, code, why)
+        case Produce() | ListOffsets() | OffsetForLeaderEpoch() | DeleteRecords() | OffsetCommit():
+            return _refused_partitions(request, code, why)
+        case DescribeConfigs():
+            queries = (each.resource for each in request.resources)
+            return DescribeConfigsResponse(
+                resources=tuple(
+                    ConfigDescription(resource=each, error_code=code, error_message=why)
+                    for each in queries
+                )
+            )
+        case IncrementalAlterConfigs():
+            changed = (each.resource for each in request.resources)
+            return IncrementalAlterConfigsResponse(
+                resources=tuple(ConfigResult(each, code, why) for each in changed)
+            )
+        case AlterPartitionReassignments():
+            return AlterPartitionReassignmentsResponse(error_code=code, error_message=why)
+        case ListPartitionReassignments():
+            return ListPartitionReassignmentsResponse(error_code=code, error_message=why)
+    response: Any = ApiVersionsResponse
+    if isinstance(request, Request):
+        response = RESPONSE_OF.get(type(request), ApiVersionsResponse)
+    refused: Message = response(error_code=code)
+    return refused
+
+
+def _refused_topics(
+    request: Metadata | CreateTopics | CreatePartitions | DeleteTopics, code: ErrorCode, why: str
+) -> Message:
+    """Where only topics have an error: the same for each."""
+    match request:
+        case Metadata():
+            names = request.topics or ()
+            refused = tuple(MetadataTopic(topic=each, error_code=code) for each in names)
+            return MetadataResponse(brokers=(), topics=refused)
+        case CreateTopics():
+            new = (each.topic for each in request.topics)
+            return CreateTopicsResponse(
+                topics=tuple(
+                    CreatedTopic(topic=each, error_code=code, error_message=why) for each in new
+                )
+            )
+        case CreatePartitions():
+            grown = (each.topic for each in request.topics)
+            return CreatePartitionsResponse(
+                topics=tuple(TopicResult(each, code, why) for each in grown)
+            )
+        case DeleteTopics():
+            return DeleteTopicsResponse(
+                topics=tuple(TopicResult(each, code, why) for each in request.topics)
+            )
+
+
+def _refused_partitions(
+    request: Produce | ListOffsets | OffsetForLeaderEpoch | DeleteRecords | OffsetCommit,
+    code: ErrorCode,
+    why: str,
+) -> Message:
+    """Where only partitions have an error: the same for each."""
+    partitions = [each.partition for each in request.partitions]
+    match request:
+        case Produce():
+            return ProduceResponse(
+                partitions=tuple(
+                    ProduceResult(partition=each, error_code=code, error_message=why)
+                    for each in partitions
+                )
+            )
+        case ListOffsets():
+            return ListOffsetsResponse(
+                partitions=tuple(
+                    ListOffsetsResult(partition=each, error_code=code) for each in partitions
+                )
+            )
+        case OffsetForLeaderEpoch():
+            return OffsetForLeaderEpochResponse(
+                partitions=tuple(
+                    OffsetForLeaderEpochResult(partition=each, error_code=code)
+                    for each in partitions
+                )
+            )
+        case DeleteRecords():
+            return DeleteRecordsResponse(
+                partitions=tuple(
+                    DeleteRecordsResult(partition=each, error_code=code) for each in partitions
+                )
+            )
+        case OffsetCommit():
+            return OffsetCommitResponse(
+                partitions=tuple(PartitionResult(each, code, why) for each in partitions)
+            )

@@ -1,0 +1,157 @@
+"""What a broker was told of the cluster by UpdateMetadata.
+
+Rule: only the controller's word gets in, and only the replica manager holds the cache. Brokers are
+replaced whole; partitions are merged; a leader of -2 removes one (B142).
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from wire.control import LiveBroker, UpdateMetadata, UpdateMetadataPartition
+from wire.errors import ErrorCode
+from wire.ids import (
+    LEADER_DURING_DELETE,
+    NO_BROKER,
+    NO_LEADER,
+    BrokerId,
+    Node,
+    TopicId,
+    TopicPartition,
+)
+from wire.metadata import (
+    DescribeClusterResponse,
+    Metadata,
+    MetadataPartition,
+    MetadataResponse,
+    MetadataTopic,
+)
+
+
+class MetadataCache:
+    """The cluster, as the controller last told it."""
+
+    def __init__(self, listener: str) -> None:
+        self._listener = listener  # the one whose addresses are shown
+        self.controller: BrokerId = NO_BROKER
+        self.brokers: dict[BrokerId, LiveBroker] = {}
+        self.topics: dict[str, dict[int, UpdateMetadataPartition]] = {}
+        self.topic_ids: dict[str, TopicId] = {}
+
+    def update(self, update: UpdateMetadata) -> None:
+        """Take in what the controller says."""
+        self.controller = update.controller_id
+        self.brokers = {broker.id: broker for broker in update.live_brokers}
+        self.topic_ids.update(update.topic_ids)
+        topics = self.topics
+        for entry in update.partitions:
+            topic, number = entry.partition.topic, entry.partition.partition
+            if entry.leader == LEADER_DURING_DELETE:
+                numbers = topics.get(topic, {})
+                numbers.pop(number, None)
+                if not numbers:
+                    topics.pop(topic, None)
+                    self.topic_ids.pop(topic, None)
+                continue
+            topics.setdefault(topic, {})[number] = entry
+
+    def partition(self, partition: TopicPartition) -> UpdateMetadataPartition | None:
+        """What is known of a partition."""
+        return self.topics.get(partition.topic, {}).get(partition.partition)
+
+    def leader(self, partition: TopicPartition) -> BrokerId:
+        """Who leads a partition, if it is known and alive."""
+        known = self.partition(partition)
+        if known is None or known.leader not in self.brokers:
+            return NO_LEADER
+        return known.leader
+
+    # --- answers ----------------------------------------------------------------------------------
+
+    def describe(self, request: Metadata) -> MetadataResponse:
+        """What a client may know (B143)."""
+        names = self.topics if request.topics is None else dict.fromkeys(request.topics)
+        return MetadataResponse(
+            brokers=self.nodes(),
+            controller_id=self.controller if self.controller in self.brokers else NO_BROKER,
+            topics=tuple(self._describe_topic(topic) for topic in sorted(names)),
+        )
+
+    def describe_cluster(self) -> DescribeClusterResponse:
+        """Who is in the cluster."""
+        controller = self.controller if self.controller in self.brokers else NO_BROKER
+        return DescribeClusterResponse(controller_id=controller, brokers=self.nodes())
+
+    def nodes(self) -> tuple[Node, ...]:
+        """Live brokers that have the listener."""
+        nodes = (self._node(broker) for broker in sorted(self.brokers))
+        return tuple(node for node in nodes if node is not None)
+
+    def _node(self, broker: BrokerId) -> Node | None:
+        known = self.brokers[broker]
+        for endpoint in known.endpoints:
+            if endpoint.listener == self._listener:
+                return Node(broker, endpoint.host, endpoint.port, known.rack)
+        return None
+
+    def _describe_topic(self, topic: str) -> MetadataTopic:
+        known = self.topics.get(topic)
+        if known is None:
+            return MetadataTopic(topic=topic, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return MetadataTopic(
+            topic=topic,
+            topic_id=self.topic_ids.get(topic),
+            is_internal=topic.startswith("__"),
+            partitions=tuple(
+                self._describe_partition(number, known[number]) for number in sorted(known)
+            ),
+        )
+
+    def _describe_partition(self, number: int, known: UpdateMetadataPartition) -> MetadataPartition:
+        error, leader = ErrorCode.NONE, known.leader
+        if leader not in self.brokers:
+            error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
+        elif self._node(leader) is None:
+            error, leader = ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
+        return MetadataPartition(
+            partition=number,
+            error_code=error,
+            leader=leader,
+            leader_epoch=known.leader_epoch,
+            replicas=known.replicas,
+            isr=known.isr,
+            offline_replicas=known.offline_replicas,
+        )
+
+
+@dataclass(frozen=True)
+class AwaitMetadata:
+    """Any actor → replica manager: tell me when the cache shows this, or when time is up.
+
+    How a request's answer waits until the broker's clients can see what it did (B113, B142).
+    """
+
+    holds: Callable[[MetadataCache], bool]
+    timeout_ms: float
+    done: Callable[[bool], None]  # False: time is up
+
+
+def leaders_are(expected: Mapping[TopicPartition, BrokerId]) -> Callable[[MetadataCache], bool]:
+    """Whether the cache shows these leaders."""
+    return lambda cache: all(cache.leader(each) == leader for each, leader in expected.items())
+
+
+def topic_is_ready(topic: str, partitions: int) -> Callable[[MetadataCache], bool]:
+    """Whether all partitions of a topic are known, each with a live leader."""
+
+    def holds(cache: MetadataCache) -> bool:
+        known = cache.topics.get(topic, {})
+        return len(known) >= partitions and all(
+            each.leader in cache.brokers for each in known.values()
+        )
+
+    return holds
+
+
+def topic_is_gone(topic: str) -> Callable[[MetadataCache], bool]:
+    """Whether the cache has forgotten a topic."""
+    return lambda cache: topic not in cache.topics

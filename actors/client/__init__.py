@@ -1,0 +1,1 @@
+"""What people import to use a cluster."""

@@ -1,0 +1,1 @@
+"""The controller: one actor a broker, one of them active."""

@@ -1,0 +1,72 @@
+"""A real cluster on a real ZooKeeper, and how a test waits for what happens in it."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from typing import Any
+
+from actors.cluster import Cluster
+from tests.support.zookeeper import SharedZooKeeper
+from wire.ids import TopicPartition
+from wire.trace import TraceEvent
+from wire.znodes import PartitionState, PartitionStateZNode
+
+LIMIT_S = 60
+
+
+class RealDrive:
+    """Waits for events, never for time."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self.cluster = cluster
+        self.admin = cluster.admin()
+        self.events: list[TraceEvent] = []
+        self._news = asyncio.Event()
+        cluster.process.trace.listeners.append(self._on_event)
+
+    def _on_event(self, _: object, event: TraceEvent) -> None:
+        self.events.append(event)
+        self._news.set()
+
+    async def until(self, holds: Callable[[], bool]) -> None:
+        """Wait until something holds, looking again after each event."""
+        async with asyncio.timeout(LIMIT_S):
+            while not holds():
+                self._news.clear()
+                await self._news.wait()
+
+    def cached(self, broker: int, partition: TopicPartition) -> Any:
+        """A partition as a broker's clients see it, or None."""
+        return self.cluster.nodes[broker].replica_manager.cache.partition(partition)
+
+    def everybody_sees(self, partition: TopicPartition, **fields: Any) -> Callable[[], bool]:
+        """Whether all live brokers know the partition so."""
+
+        def holds() -> bool:
+            live = [broker for broker, node in self.cluster.nodes.items() if node.system.is_up]
+            known = [self.cached(broker, partition) for broker in live]
+            return all(
+                each is not None and all(getattr(each, k) == v for k, v in fields.items())
+                for each in known
+            )
+
+        return holds
+
+    async def state(self, partition: TopicPartition) -> PartitionState:
+        """What ZooKeeper has of a partition."""
+        node = next(node for node in self.cluster.nodes.values() if node.system.is_up)
+        znode = await node.world.keeper.get(PartitionStateZNode.path(partition))
+        return PartitionStateZNode.decode(partition, znode.data)
+
+
+@asynccontextmanager
+async def real_cluster(
+    zookeeper: SharedZooKeeper, brokers: int = 3, **options: Any
+) -> AsyncIterator[RealDrive]:
+    """Brokers on a chroot of their own; sessions short, so that deaths are noticed soon."""
+    hosts = zookeeper.hosts + zookeeper.chroot()
+    cluster = Cluster(brokers, zookeeper=hosts, session_timeout_ms=2_000, **options)
+    async with cluster:
+        drive = RealDrive(cluster)
+        await drive.until(lambda: cluster.controller is not None)
+        yield drive
