@@ -159,9 +159,14 @@ class Actor(_PykkaActor):  # type: ignore[misc]
                 outcome = Outcome(None, error)
             self._push_to_self(wrap(outcome), cause)
 
+        def on_end(task: asyncio.Task[None]) -> None:
+            self._piped.discard(task)
+            if isinstance(awaitable, Coroutine):
+                awaitable.close()  # the actor may have been killed before it began
+
         task = asyncio.get_running_loop().create_task(run())
         self._piped.add(task)
-        task.add_done_callback(self._piped.discard)
+        task.add_done_callback(on_end)
 
     def preempt(self, message: Any) -> list[Any]:
         """Take a message in place of all that waits; answer what was dropped.

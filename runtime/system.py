@@ -79,8 +79,8 @@ class System:
     async def stop(self, reason: str = STOPPED) -> None:
         """Let every actor finish, last started first."""
         self.resume()
-        for actor in reversed(tuple(self._actors.values())):
-            await actor.finish()
+        while self._actors:  # one that finishes may start others: they finish too
+            await next(reversed(self._actors.values())).finish()
         self._go_down(reason)
 
     def kill(self, reason: str = "killed") -> None:

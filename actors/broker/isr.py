@@ -10,12 +10,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from actors.broker.partition import HostedPartition
-from runtime.keeper import BadVersion, Keeper, KeeperError, Set, Written, ZNode
+from runtime.keeper import BadVersion, KeeperError, Set, Written, ZNode
 from runtime.world import World
 from wire.admin_znodes import IsrChangeNotificationZNode
 from wire.errors import MalformedZNode
 from wire.ids import BrokerId, PartitionEpoch, TopicPartition
-from wire.trace import IsrChanged, ids
+from wire.trace import IsrChanged, ZNodeSkipped, ids
 from wire.znodes import PartitionStateZNode
 
 CHECK_MS: Final = 2_500
@@ -25,8 +25,9 @@ LONGEST_MS: Final = 60_000  # … or the last telling is
 Wanted = Mapping[TopicPartition, tuple[HostedPartition, tuple[BrokerId, ...]]]
 
 
-async def write_isrs(keeper: Keeper, wanted: Wanted) -> dict[TopicPartition, HostedPartition]:
+async def write_isrs(world: World, wanted: Wanted) -> dict[TopicPartition, HostedPartition]:
     """Write ISRs in bulk; the partitions that ZooKeeper now has as wanted."""
+    keeper = world.keeper
     operations = [
         Set(
             PartitionStateZNode.path(partition),
@@ -46,7 +47,11 @@ async def write_isrs(keeper: Keeper, wanted: Wanted) -> dict[TopicPartition, Hos
     )
     done: dict[TopicPartition, HostedPartition] = {}
     for partition, (hosted, isr) in wanted.items():
-        version = _version(results[partition], found.get(partition), hosted, isr)
+        try:
+            version = _version(results[partition], found.get(partition), hosted, isr)
+        except MalformedZNode as error:
+            world.trace(ZNodeSkipped(error.path, error.reason))
+            continue
         if version is not None:
             done[partition] = hosted.with_isr(isr, PartitionEpoch(version))
     return done
@@ -63,10 +68,7 @@ def _version(
         return result.stat.version
     if not isinstance(found, ZNode):
         return None
-    try:
-        state = PartitionStateZNode.decode(hosted.partition, found.data)
-    except MalformedZNode:
-        return None
+    state = PartitionStateZNode.decode(hosted.partition, found.data)
     return found.stat.version if state == hosted.state_with(isr) else None
 
 

@@ -54,6 +54,14 @@ class MetadataCache:
                 continue
             topics.setdefault(topic, {})[number] = entry
 
+    def forget_topics(self) -> None:
+        """A new life is told everything anew; what was deleted meanwhile nobody mentions.
+
+        Kafka keeps it, and shows topics that are long gone to whoever asks such a broker.
+        """
+        self.topics.clear()
+        self.topic_ids.clear()
+
     def partition(self, partition: TopicPartition) -> UpdateMetadataPartition | None:
         """What is known of a partition."""
         return self.topics.get(partition.topic, {}).get(partition.partition)

@@ -108,6 +108,7 @@ class ReplicaManager(Actor):
         self._me = me
         self._controller_epoch = ControllerEpoch(0)
         self._broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+        self._told_in: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # the life of the last UpdateMetadata
         self._hosted: dict[TopicPartition, HostedPartition] = {}
         self._topic_ids: dict[str, TopicId] = {}
         self._offline: set[TopicPartition] = set()
@@ -274,6 +275,9 @@ class ReplicaManager(Actor):
     # --- UpdateMetadata ---------------------------------------------------------------------------
 
     def _on_update_metadata(self, request: UpdateMetadata) -> None:
+        if request.broker_epoch > self._told_in:  # the first word to this life: all is told anew
+            self._told_in = request.broker_epoch
+            self.cache.forget_topics()
         self.cache.update(request)
         for number, wait in tuple(self._waits.items()):
             if wait.holds(self.cache):
@@ -298,24 +302,28 @@ class ReplicaManager(Actor):
 
     async def _on_fetch(self, request: Fetch) -> FetchResponse:
         """Serve followers and readers; a follower that has everything is in sync (B160)."""
-        results: list[FetchResult] = []
+        results: dict[TopicPartition, FetchResult] = {}
         joining: dict[TopicPartition, tuple[HostedPartition, tuple[BrokerId, ...]]] = {}
         for asked in request.partitions:
+            partition = asked.partition
             try:
                 hosted = self._led(asked)
                 if request.replica_id >= 0 and request.replica_id not in hosted.replicas:
                     raise NotLeaderOrFollower(f"{request.replica_id} is no replica of it (B166)")
             except ApiError as error:
-                results.append(FetchResult(partition=asked.partition, error_code=error.code))
+                results[partition] = FetchResult(partition=partition, error_code=error.code)
                 continue
             if hosted.may_join(request.replica_id):
-                joining[asked.partition] = (hosted, (*hosted.isr, request.replica_id))
-            results.append(
-                FetchResult(partition=asked.partition, high_watermark=EMPTY, log_start_offset=EMPTY)
+                joining[partition] = (hosted, (*hosted.isr, request.replica_id))
+            results[partition] = FetchResult(
+                partition=partition, high_watermark=EMPTY, log_start_offset=EMPTY
             )
         if joining:
-            await self._change_isrs(joining)
-        return FetchResponse(partitions=tuple(results))
+            for partition in joining.keys() - await self._change_isrs(joining):
+                # While a follower asks only once, it must know that it has to ask again.
+                code = ErrorCode.REPLICA_NOT_AVAILABLE
+                results[partition] = FetchResult(partition=partition, error_code=code)
+        return FetchResponse(partitions=tuple(results.values()))
 
     def _led(self, asked: FetchPartition) -> HostedPartition:
         """The partition, if this broker leads it in that epoch (B144)."""
@@ -339,17 +347,19 @@ class ReplicaManager(Actor):
                 wanted[partition] = (hosted, isr)
         await self._change_isrs(wanted)
 
-    async def _change_isrs(self, wanted: Wanted) -> None:
+    async def _change_isrs(self, wanted: Wanted) -> set[TopicPartition]:
+        """Write ISRs; those that ZooKeeper took."""
         try:
-            written = await write_isrs(self._world.keeper, wanted)
+            written = await write_isrs(self._world, wanted)
         except KeeperError:
-            return  # the next fetch, or the next check, tries again
+            return set()  # the next fetch, or the next check, tries again
         was_empty = self._changes.is_empty
         for partition, hosted in written.items():
             self._hosted[partition] = hosted
             self._changes.note(hosted)
         if was_empty and not self._changes.is_empty:
             self.after(CHECK_MS, _TellIsrChanges())
+        return set(written)
 
     async def _on_tell_isr_changes(self) -> None:
         try:

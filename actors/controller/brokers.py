@@ -15,7 +15,7 @@ from actors.controller.moves import target_of
 from actors.controller.office import Office
 from actors.controller.reassignment import Reassignments
 from runtime.keeper import ZNode
-from wire.errors import BrokerNotAvailable, ErrorCode, StaleBrokerEpoch
+from wire.errors import BrokerNotAvailable, ErrorCode, MalformedZNode, StaleBrokerEpoch
 from wire.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, TopicPartition
 from wire.trace import BrokersChanged, ids
 from wire.znodes import BrokerIdsZNode, BrokerIdZNode
@@ -70,7 +70,10 @@ class Brokers:
 
     def _decoded(self, broker: BrokerId, znode: ZNode) -> Broker | None:
         registration = self._office.store.decoded(BrokerIdZNode.decode, broker, znode.data)
-        if registration is None or not registration.endpoints:
+        if registration is None:
+            return None
+        if not registration.endpoints:
+            self._office.store.skip(MalformedZNode(BrokerIdZNode.path(broker), "has no endpoint"))
             return None
         return Broker(broker, BrokerEpoch(znode.stat.czxid), registration)
 
@@ -151,15 +154,16 @@ class Brokers:
     async def on_replicas_offline(self, replicas: list[Replica]) -> None:
         """Their brokers are dead or their disks are: others lead, and they leave their ISRs."""
         office, context = self._office, self._context
-        deleting = context.topics_to_delete
-        staying = [each for each in replicas if each.partition.topic not in deleting]
+        staying = [each for each in replicas if not context.is_leaving(each.partition.topic)]
         leaderless = [
             partition for partition, broker in staying if context.leader(partition) == broker
         ]
         await office.partitions.change(leaderless, PartitionPhase.OFFLINE)
         await office.partitions.trigger_online()
         await office.replicas.change(staying, ReplicaPhase.OFFLINE)
-        await self._deletions.fail(each for each in replicas if each.partition.topic in deleting)
+        await self._deletions.fail(
+            each for each in replicas if context.is_leaving(each.partition.topic)
+        )
         office.send_metadata(())  # also where no partition changed (B072)
 
     # --- disks ------------------------------------------------------------------------------------

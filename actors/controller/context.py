@@ -253,7 +253,7 @@ class ControllerContext:
             partition
             for phase in WAITING
             for partition in self._waiting[phase]
-            if partition.topic not in self.topics_to_delete
+            if not self.is_leaving(partition.topic)
         ]
 
     @property
@@ -283,6 +283,18 @@ class ControllerContext:
     def is_queued_for_deletion(self, topic: str) -> bool:
         """Whether somebody asked for the topic's end."""
         return topic in self.topics_to_delete
+
+    def is_leaving(self, topic: str) -> bool:
+        """Whether a topic needs no leaders any more.
+
+        One that waits for a move to end does: without a leader the move would never end, and so
+        neither would the topic. Kafka leaves both hanging.
+        """
+        return topic in self.topics_to_delete and not self.is_held_by_move(topic)
+
+    def is_held_by_move(self, topic: str) -> bool:
+        """Whether a partition of the topic is on the move."""
+        return any(partition in self.reassigning for partition in self.partitions_of(topic))
 
     def all_partitions(self) -> Iterator[TopicPartition]:
         """Every partition there is: for a failover and the periodic check, not for an event."""

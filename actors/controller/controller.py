@@ -12,7 +12,7 @@ from actors.asked import Asked, refusal
 from actors.broker.metadata import AwaitMetadata, leaders_are
 from actors.broker.registration import Registered, Renew
 from actors.config import BrokerConfig
-from actors.controller.candidate import holder, register, remove
+from actors.controller.candidate import holder, is_mended, register, remove
 from actors.controller.events import (
     Expired,
     LeaderAndIsrAnswered,
@@ -24,7 +24,14 @@ from actors.controller.office import open_office
 from actors.controller.outbox import BatchNotEmpty, Channels
 from actors.controller.reign import Reign, ReignWatcher
 from runtime.actor import Actor
-from runtime.keeper import KeeperError, KeeperSessionLost, SessionEvent, SessionState, WatchEvent
+from runtime.keeper import (
+    CheckFailed,
+    KeeperError,
+    KeeperSessionLost,
+    SessionEvent,
+    SessionState,
+    WatchEvent,
+)
 from runtime.ref import Receiver
 from runtime.system import System
 from runtime.world import World
@@ -46,8 +53,13 @@ from wire.errors import (
 )
 from wire.ids import NO_BROKER, BrokerId, TopicPartition
 from wire.message import Message, PartitionResult
-from wire.trace import ControllerElected, ControllerEventFailed, ControllerResigned
-from wire.znodes import ControllerZNode
+from wire.trace import (
+    ControllerElected,
+    ControllerEventFailed,
+    ControllerResigned,
+    ZNodeSkipped,
+)
+from wire.znodes import ControllerEpochZNode, ControllerZNode
 
 FIRST_REBALANCE_MS: Final = 5_000
 
@@ -122,6 +134,8 @@ class Controller(Actor):
             except ControllerMoved as error:
                 self._failed(message, error)
                 await self._maybe_resign()
+                if isinstance(error.__cause__, CheckFailed) and self._reign is not None:
+                    await self._give_up(str(error))  # a stranger's epoch: stand again (B006)
             except BatchNotEmpty as error:
                 self._failed(message, error)
                 await self._give_up(str(error))  # B011
@@ -158,21 +172,29 @@ class Controller(Actor):
         await self._maybe_resign()
         await self._elect()
 
+    async def _holder(self) -> BrokerId:
+        return await holder(self._world.keeper, self.ref, self._world.trace)
+
     async def _maybe_resign(self) -> None:
         """Look who is the controller, and watch it; if it is no longer me, leave (B009)."""
-        self.active_id = await holder(self._world.keeper, self.ref)
+        self.active_id = await self._holder()
         if self._reign is not None and not self.is_active:
             self._resign(f"broker {self.active_id} is the controller")
 
     async def _elect(self) -> None:
         keeper = self._world.keeper
-        self.active_id = await holder(keeper, self.ref)
+        self.active_id = await self._holder()
         if self.active_id != NO_BROKER or self._reign is not None:
             return  # somebody is, and the watch will tell when it goes (B001)
         try:
             epoch, version = await register(keeper, self._me, self._world.clock.now_ms())
         except ControllerMoved:
-            self.active_id = await holder(keeper, self.ref)
+            self.active_id = await self._holder()
+            return
+        except MalformedZNode as error:  # a guessed epoch might be one that was used before
+            self._world.trace(ZNodeSkipped(error.path, error.reason))
+            if await is_mended(keeper, self.ref):
+                await self._elect()
             return
         self.active_id = self._me
         watcher = ReignWatcher(self.ref)
@@ -202,7 +224,7 @@ class Controller(Actor):
     async def _give_up(self, reason: str) -> None:
         """Leave so that some broker is elected anew, unless another one is already (B010)."""
         reign = self._reign
-        self.active_id = await holder(self._world.keeper, self.ref)
+        self.active_id = await self._holder()
         if not self.is_active or reign is None:
             self._resign(reason)
             return
@@ -223,7 +245,7 @@ class Controller(Actor):
     async def _on_watch(self, event: WatchEvent) -> None:
         if event.session != self._world.keeper.session:
             return  # of a session that is gone
-        if event.path == ControllerZNode.path():
+        if event.path in {ControllerZNode.path(), ControllerEpochZNode.path()}:
             await self._reelect()
         elif self._reign is not None:
             await self._reign.on_watch(event)

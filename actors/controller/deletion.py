@@ -58,7 +58,7 @@ class Deletions:
             elif topic not in context.topics_to_delete:
                 context.topics_to_delete[topic] = None
                 self._trace(topic, "queued")
-                if any(each in context.reassigning for each in context.partitions_of(topic)):
+                if context.is_held_by_move(topic):
                     self.mark_ineligible((topic,))
         await self.resume()
 
@@ -82,8 +82,14 @@ class Deletions:
                 self._trace(topic, "ineligible")
 
     async def resume_for(self, topics: Iterable[str]) -> None:
-        """What held these topics up may be over."""
-        resumed = [topic for topic in topics if topic in self._context.topics_to_delete]
+        """What held these topics up may be over; a move that still goes on is not (B091)."""
+        context = self._context
+        resumed = [
+            topic
+            for topic in topics
+            if topic in context.topics_to_delete
+            and not context.is_held_by_move(topic)
+        ]
         if resumed:
             self._context.topics_ineligible.difference_update(resumed)
             await self.resume()

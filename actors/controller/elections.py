@@ -62,7 +62,7 @@ class Elections:
     def _is_needed(self, partition: TopicPartition, election_type: ElectionType) -> bool:
         leader = self._context.leader(partition)
         if election_type is ElectionType.PREFERRED:
-            return leader != self._context.replicas(partition)[0]
+            return self._context.replicas(partition)[:1] != (leader,)
         return not self._context.is_online(partition, leader, or_shutting_down=True)
 
     async def rebalance(self) -> None:

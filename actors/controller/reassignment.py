@@ -262,6 +262,8 @@ class Reassignments:
         path = PartitionStateZNode.path(partition)
         (znode,) = await self._office.store.read_watched([path], self._office.watcher)
         if not isinstance(znode, ZNode):
+            # Nobody has led it yet: its first leader may complete the move.
+            await self._office.store.keeper.exists(path, watch=self._office.watcher)
             return None
         return self._office.store.decoded(PartitionStateZNode.decode, partition, znode.data)
 

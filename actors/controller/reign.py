@@ -168,7 +168,7 @@ class Reign:
         if handler is not None:
             await handler()
             return
-        if event.change is not Change.CHANGED:
+        if event.change not in {Change.CHANGED, Change.CREATED}:
             return  # a deletion is seen by whoever watches the folder
         broker = BrokerIdZNode.broker_at(event.path)
         topic = TopicZNode.topic_at(event.path)

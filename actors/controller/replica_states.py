@@ -134,7 +134,7 @@ class ReplicaStates:
             self._outbox.add_stop_replica(broker, replica.partition, delete=False)
         led = [each.partition for each in replicas if each.partition in context.leaderships]
         for partition in await self._remove_from_isr(broker, led):
-            if not context.is_queued_for_deletion(partition.topic):
+            if not context.is_leaving(partition.topic):
                 others = [each for each in context.replicas(partition) if each != broker]
                 self._outbox.add_leader_and_isr(others, partition)
             self._move(Replica(partition, broker), OFFLINE)

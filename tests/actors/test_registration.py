@@ -53,6 +53,7 @@ async def test_the_broker_epoch_is_the_creation_zxid_of_the_znode(sim, cluster):
     assert BrokerRegistered(1, stat.czxid, 1) in cluster.registered
 
 
+@pytest.mark.behaviour("B018")
 async def test_an_expired_session_is_followed_by_a_new_registration_with_a_new_epoch(sim, cluster):
     before = sim.zookeeper.tree.stat("/brokers/ids/2")
 
@@ -65,6 +66,7 @@ async def test_an_expired_session_is_followed_by_a_new_registration_with_a_new_e
     assert cluster.registered[-1] == BrokerRegistered(2, after.czxid, 2)
 
 
+@pytest.mark.behaviour("B018")
 async def test_a_paused_broker_loses_its_znode_and_registers_again_when_it_goes_on(sim, cluster):
     sim.pause("broker-2")
     await sim.sleep(10_000)
@@ -95,6 +97,7 @@ async def test_a_restarted_broker_waits_for_its_former_session_to_end(sim, clust
     assert sim.zookeeper.tree.stat("/brokers/ids/2").czxid > before.czxid
 
 
+@pytest.mark.behaviour("B020")
 async def test_a_znode_of_the_previous_session_is_replaced(sim, cluster):
     node = cluster.nodes[2]
     keeper = node.world.keeper
@@ -114,6 +117,7 @@ async def test_a_znode_of_the_previous_session_is_replaced(sim, cluster):
     assert sim.zookeeper.tree.get("/brokers/ids/2").data != b"mine, of the session before"
 
 
+@pytest.mark.behaviour("B020")
 async def test_a_broker_whose_id_another_holds_does_not_start(sim, cluster):
     stranger = sim.world("stranger").keeper
     await stranger.start()
@@ -126,6 +130,7 @@ async def test_a_broker_whose_id_another_holds_does_not_start(sim, cluster):
     assert not cluster.nodes[9].system.is_up
 
 
+@pytest.mark.behaviour("B020", "B021")
 async def test_a_registration_whose_reply_is_lost_finds_its_own_znode(sim, cluster):
     sim.expire_session("broker-2")
     sim.lose_reply("broker-2")  # of the create that follows
@@ -142,6 +147,7 @@ async def test_a_stopped_broker_leaves_at_once(sim, cluster):
     assert ids(sim) == ()
 
 
+@pytest.mark.behaviour("B018", "B021")
 async def test_a_registration_lost_while_it_is_made_is_made_by_the_next_session(sim, cluster):
     for _ in range(3):
         sim.expire_session("broker-3")

@@ -1,6 +1,7 @@
 """Actors: order, answers, timers, bounds, crashes."""
 
 import asyncio
+import gc
 import time
 from dataclasses import dataclass
 
@@ -207,6 +208,21 @@ async def test_the_answer_to_a_piped_ask_comes_back_as_a_message(system):
     await asker.has_numbers(7)
 
 
+async def test_what_a_killed_actor_had_just_piped_is_neither_begun_nor_missed(system):
+    counter, begun = Counter(), []
+    system.start("counter", counter)
+
+    async def work():
+        begun.append(True)
+
+    counter.pipe(work(), Answered)
+    counter.kill()
+    await asyncio.sleep(0.001)
+    gc.collect()  # "was never awaited" would be an error here
+
+    assert begun == []
+
+
 async def test_a_stopped_actor_handles_what_it_has_and_then_stops(system):
     counter = Counter()
     ref = system.start("counter", counter)
@@ -355,3 +371,122 @@ async def test_an_error_in_on_start_is_a_crash(system):
     with pytest.raises(ActorGone):
         await ref.ask(Total())
     assert "stillborn crashed: OSError('no room')" in await system.down()
+
+
+async def test_a_preempting_message_takes_the_place_of_all_that_waits(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    ref.tell(Wait())
+    await counter.handled.wait()
+    ref.tell(Add(1))
+    ref.tell(Add(2))
+
+    dropped = counter.preempt(Add(10))
+    ref.tell(Add(20))
+    counter.gate.set_result(None)
+
+    await counter.has_numbers(10, 20)
+    assert dropped == [Add(1), Add(2)]
+
+
+async def test_an_ask_that_is_preempted_is_answered_with_an_error(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    ref.tell(Wait())
+    await counter.handled.wait()
+    asking = asyncio.ensure_future(ref.ask(Total()))
+    await asyncio.sleep(0)
+
+    assert counter.preempt(Add(10)) == [Total()]
+
+    with pytest.raises(ActorGone, match="node/counter was preempted"):
+        await asking
+    counter.gate.set_result(None)
+    assert await ref.ask(Total()) == 10
+
+
+async def test_a_preempting_message_wakes_an_actor_that_has_nothing_to_do(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    await ref.ask(Total())
+    await asyncio.sleep(0)
+
+    assert counter.preempt(Add(10)) == []
+
+    await counter.has_numbers(10)
+
+
+async def test_an_actor_that_is_preempted_while_it_stops_handles_the_message_and_stops(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    ref.tell(Wait())
+    await counter.handled.wait()
+    ref.tell(Add(1))
+    stopping = asyncio.ensure_future(system.stop_actor(ref))
+    await asyncio.sleep(0)
+
+    assert counter.preempt(Add(10)) == [Add(1)]
+    counter.gate.set_result(None)
+
+    await asyncio.wait_for(stopping, 5)
+    assert counter.numbers == [10]
+    assert counter.calls == ["start", "stop"]
+
+
+async def test_a_preempting_message_to_a_killed_actor_is_not_handled(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    system.kill_actor(ref)
+
+    assert counter.preempt(Add(10)) == []
+
+    assert not counter.inbox.queue
+
+
+async def test_a_killed_actor_ends_where_it_stands_and_its_node_lives(system):
+    counter = Counter()
+    ref = system.start("counter", counter)
+    ref.tell(Wait())
+    await counter.handled.wait()
+    ref.tell(Add(1))
+    counter.after(0, Add(2))
+    asking = asyncio.ensure_future(ref.ask(Total()))
+    await asyncio.sleep(0)
+
+    system.kill_actor(ref)
+    counter.gate.set_result(None)
+
+    with pytest.raises(ActorGone):
+        await asking
+    assert not ref.is_alive
+    assert counter.numbers == []
+    assert counter.calls == ["start"]
+    assert system.is_up
+
+
+async def test_the_address_of_a_killed_actor_is_free_at_once(system, trace):
+    first, second = Counter(), Counter()
+    former = system.start("counter", first)
+    await former.ask(Total())
+
+    system.kill_actor(former)
+    ref = system.start("counter", second)
+    for _ in range(5):
+        await asyncio.sleep(0)  # the former one's task ends
+
+    stopped = [event.actor for event in trace.events if type(event).__name__ == "ActorStopped"]
+    assert stopped == ["node/counter"]
+    assert system.lookup("counter") is ref
+    ref.tell(Add(1))
+    await second.has_numbers(1)
+
+
+async def test_an_actor_is_killed_once_and_never_in_place_of_its_namesake(system):
+    former = system.start("counter", Counter())
+    system.kill_actor(former)
+    ref = system.start("counter", Counter())
+
+    system.kill_actor(former)
+
+    assert await ref.ask(Total()) == 0
+    assert system.addresses() == ("node/counter",)

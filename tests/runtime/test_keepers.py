@@ -647,3 +647,44 @@ async def test_a_closed_keeper_answers_nothing_more(lab, keeper):
     with pytest.raises(KeeperSessionLost):
         await keeper.get("/")
     assert keeper.state is SessionState.CLOSED
+
+
+# --- reads with watches --------------------------------------------------------------------------
+
+
+async def test_a_watched_read_answers_in_order_and_names_what_is_missing(lab, keeper):
+    for name in "abc":
+        await keeper.create(f"/{name}", name.encode())
+
+    found = await keeper.read_watched(["/c", "/missing", "/a", "/c"], Mailbox())
+
+    assert [each.data for each in found if isinstance(each, ZNode)] == [b"c", b"a", b"c"]
+    assert isinstance(found[1], NoNode)
+    assert await keeper.read_watched([], Mailbox()) == []
+
+
+async def test_a_watched_read_sets_a_watch_on_each_znode_that_is_there(lab, keeper, other):
+    mailbox = Mailbox()
+    await keeper.create("/a", b"")
+    await keeper.create("/b", b"")
+    await keeper.read_watched(["/a", "/missing", "/b"], mailbox)
+
+    await other.create("/missing", b"")
+    await other.delete("/b")
+    await other.set("/a", b"new")
+    await other.set("/a", b"newer")
+    await mailbox.until(WatchEvent(Change.CHANGED, "/a", 1))
+    await keeper.get("/a")  # what the server told before this answer has come
+
+    assert mailbox.messages == [
+        WatchEvent(Change.DELETED, "/b", 1),
+        WatchEvent(Change.CHANGED, "/a", 1),
+    ]
+
+
+async def test_a_watched_read_in_a_session_that_is_gone_is_no_list_of_errors(lab, keeper):
+    await keeper.create("/a", b"")
+    await keeper.close()
+
+    with pytest.raises(KeeperSessionLost):
+        await keeper.read_watched(["/a", "/missing"], Mailbox())

@@ -126,3 +126,22 @@ def test_two_traces_are_the_same_if_their_bytes_are():
 
     assert told("killed", "stopped") == told("killed", "stopped")
     assert told("killed", "stopped") != told("stopped", "killed")
+
+
+@pytest.mark.parametrize(("recording", "is_heard"), [(True, False), (False, True), (True, True)])
+def test_a_trace_is_on_if_it_is_recorded_or_listened_to(recording: bool, is_heard: bool):
+    trace = Trace(now_ns=lambda: 0, epoch_ns=0, recording=recording)
+    if is_heard:
+        trace.listeners.append(lambda stamp, event: None)
+
+    assert trace.at("broker-1").is_on
+
+
+def test_a_trace_that_nobody_would_see_is_off_until_somebody_listens():
+    trace = Trace(now_ns=lambda: 0, epoch_ns=0, recording=False)
+    pen = trace.at("broker-1")
+    assert not pen.is_on
+
+    trace.listeners.append(lambda stamp, event: None)
+
+    assert pen.is_on

@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from actors.broker.replica_manager import ShrinkIsr
+from actors.broker.replica_manager import LogDirFailed, ShrinkIsr
 from actors.cluster import SimulatedCluster
 from actors.controller.context import ControllerContext
 from actors.controller.reign import Reign
@@ -27,11 +27,14 @@ from wire.admin_znodes import (
 )
 from wire.codec import decode, decode_as, encode
 from wire.config_znodes import ConfigEntity, ConfigEntityType, ConfigEntityZNode
+from wire.data import Fetch
+from wire.errors import MalformedMessage
 from wire.frame import Frame, FrameKind
 from wire.ids import BrokerId, TopicPartition
 from wire.message import Message
 from wire.trace import Stamp, TraceEvent
 from wire.znodes import (
+    ControllerRegistration,
     ControllerZNode,
     PartitionState,
     PartitionStateZNode,
@@ -54,6 +57,29 @@ class Sent:
     request: Any
 
 
+def controller_named(broker: int) -> bytes:
+    """What `/controller` says of a broker."""
+    registration = ControllerRegistration(broker=BrokerId(broker), timestamp_ms=1_600_000_000_000)
+    return ControllerZNode.encode(registration)
+
+
+def decoded(frame: Frame) -> Any:
+    """The message in a frame, or its bytes if they are none."""
+    try:
+        return decode(frame.payload)
+    except MalformedMessage:
+        return bytes(frame.payload)
+
+
+@dataclass(frozen=True)
+class Answered:
+    """A broker's answer as it went onto the network."""
+
+    by: int
+    to: str
+    response: Any
+
+
 @dataclass(frozen=True)
 class Transaction:
     """Writes as they reached ZooKeeper together, whatever came of them."""
@@ -71,6 +97,7 @@ class Drive:
         self.tree = sim.zookeeper.tree
         self.events: list[tuple[Stamp, TraceEvent]] = []
         self.requests: list[Sent] = []
+        self.answers: list[Answered] = []
         self.keeper: Keeper = sim.world("tool").keeper  # a person at a ZooKeeper shell
         sim.trace.listeners.append(lambda stamp, event: self.events.append((stamp, event)))
         self._transmit = sim.network.transmit
@@ -93,8 +120,11 @@ class Drive:
     def _record(self, frame: Frame) -> None:
         if frame.kind is FrameKind.REQUEST and frame.destination.startswith("broker-"):
             to = int(frame.destination.removeprefix("broker-"))
-            request = decode(frame.payload)
+            request = decoded(frame)
             self.requests.append(Sent(self.sim.now_ms, frame.source, to, request))
+        elif frame.kind is FrameKind.RESPONSE and frame.source.startswith("broker-"):
+            by = int(frame.source.removeprefix("broker-"))
+            self.answers.append(Answered(by, frame.destination, decoded(frame)))
         self._transmit(frame)
 
     def _record_commit(self, session: Session, operations: Sequence[Operation]) -> list[Written]:
@@ -168,10 +198,28 @@ class Drive:
             if isinstance(each.request, kind) and to in {None, each.to}
         ]
 
+    def answered(self, kind: type[Message], by: int | None = None) -> list[Any]:
+        """All answers of one kind so far, in order; by one broker, if it is named."""
+        return [
+            each.response
+            for each in self.answers
+            if isinstance(each.response, kind) and by in {None, each.by}
+        ]
+
+    def fetches(self, *, source: int, to: int) -> list[tuple[str, int]]:
+        """Which topics a broker has fetched from another, and under which leader epochs."""
+        return [
+            (part.partition.topic, part.current_leader_epoch)
+            for each in self.requests
+            if isinstance(each.request, Fetch) and (each.source, each.to) == (node_name(source), to)
+            for part in each.request.partitions
+        ]
+
     def forget(self) -> None:
-        """Start with empty lists of events, requests and transactions."""
+        """Start with empty lists of events, requests, answers and transactions."""
         self.events.clear()
         self.requests.clear()
+        self.answers.clear()
         self.transactions.clear()
 
     def at_first(
@@ -267,6 +315,11 @@ class Drive:
             shrink = ShrinkIsr((partition,), frozenset({BrokerId(lagging)}))
             self.node(leader).replica_manager.ref.tell(shrink)
 
+    async def fail_disk(self, broker: int, *partitions: TopicPartition) -> None:
+        """Let the disk fail on which a broker has these partitions."""
+        self.node(broker).replica_manager.ref.tell(LogDirFailed(frozenset(partitions)))
+        await self.settle()
+
     async def write_state(self, partition: TopicPartition, state: PartitionState) -> None:
         """Write a partition's state, whatever its version."""
         path = PartitionStateZNode.path(partition)
@@ -301,6 +354,11 @@ class Drive:
         """Send any bytes to a broker as a client would, and wait for the answer."""
         return await self._client.call(node_name(broker), payload, timeout_ms=60_000)
 
+    async def usurp(self, broker: int) -> None:
+        """Write another name over the controller's, as a person would, and wait for the effect."""
+        await self.keeper.set(ControllerZNode.path(), controller_named(broker))
+        await self.settle()
+
     async def depose_unawares(self) -> int:
         """Cut the controller off ZooKeeper, briefly, and let another win; who it is.
 
@@ -326,4 +384,23 @@ class Drive:
     async def stop(self, broker: int) -> None:
         """Let a broker leave by a controlled shutdown."""
         await self.cluster.stop_broker(broker)
+        await self.settle()
+
+    def vanish(self, broker: int) -> None:
+        """End a broker and its session in one moment."""
+        self.sim.expire_session(node_name(broker))
+        self.cluster.kill(broker)
+
+    async def bounce(self, broker: int) -> None:
+        """End a broker and start it again, all while the controller does not look."""
+        controller = node_name(self.controller_id)
+        self.sim.pause(controller)
+        self.vanish(broker)
+        await self.cluster.start_broker(broker)
+        self.sim.resume(controller)
+        await self.settle()
+
+    async def depose(self) -> None:
+        """Remove `/controller` as a person might: a new reign begins, of whoever is fastest."""
+        await self.keeper.delete(ControllerZNode.path())
         await self.settle()
