@@ -87,8 +87,7 @@ class Deletions:
         resumed = [
             topic
             for topic in topics
-            if topic in context.topics_to_delete
-            and not context.is_held_by_move(topic)
+            if topic in context.topics_to_delete and not context.is_held_by_move(topic)
         ]
         if resumed:
             self._context.topics_ineligible.difference_update(resumed)

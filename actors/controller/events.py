@@ -7,12 +7,7 @@ so that several events of one kind collapse to the newest state (B015).
 from dataclasses import dataclass
 
 from wire.control import LeaderAndIsrResponse, StopReplicaResponse
-from wire.ids import BrokerEpoch, BrokerId, ControllerEpoch, TopicPartition
-
-
-@dataclass(frozen=True)
-class Startup:
-    """Node → controller: the broker is registered; stand for election."""
+from wire.ids import BrokerId, ControllerEpoch, TopicPartition
 
 
 @dataclass(frozen=True)
@@ -20,13 +15,6 @@ class Expired:
     """Session → controller: all that waited is dropped; give everything up (B017)."""
 
     session: int
-
-
-@dataclass(frozen=True)
-class Reregistered:
-    """Registration → controller: there is a new session and a new znode; stand again (B018)."""
-
-    broker_epoch: BrokerEpoch
 
 
 @dataclass(frozen=True)

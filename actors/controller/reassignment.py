@@ -205,6 +205,11 @@ class Reassignments:
         office, context = self._office, self._context
         self._step(partition, "B1", assignment)
         target = [Replica(partition, broker) for broker in target_of(assignment)]
+        # One that heard of the move as another was stopped may be in sync before it was New (A2).
+        unborn = [
+            each for each in target if context.replica_phase(each) is ReplicaPhase.NON_EXISTENT
+        ]
+        await office.replicas.change(unborn, ReplicaPhase.NEW)
         await office.replicas.change(target, ReplicaPhase.ONLINE)
         done = arrived(assignment)
         self._step(partition, "B2", done)

@@ -8,12 +8,11 @@ from actors.broker.partition import HostedPartition
 from actors.controller.moves import moving_to
 from actors.controller.reassignment import Reassignments
 from tests.support.drive import Drive
-from tests.support.moves import MoveInvariants, stall
+from tests.support.moves import MoveInvariants, at_rest, stall
 from wire.admin_znodes import ReassignPartitionsZNode
 from wire.data import Fetch, FetchPartition, FetchResponse
 from wire.ids import NO_LEADER
 from wire.trace import ReassignmentStep
-from wire.znodes import ReplicaAssignment
 
 REQUEST = ReassignPartitionsZNode.path()
 
@@ -26,10 +25,6 @@ async def drive(sim):
 @pytest.fixture(params=[True, False], ids=["guarded", "unguarded"])
 def guarded(request):
     return request.param
-
-
-def at_rest(*replicas):
-    return ReplicaAssignment(replicas=replicas)
 
 
 async def until_step(drive, step):

@@ -11,7 +11,7 @@ from wire.admin_znodes import DeleteTopicsTopicZNode
 from wire.codec import decode
 from wire.control import StopReplica
 from wire.frame import Frame, FrameKind
-from wire.ids import NO_LEADER, TopicPartition
+from wire.ids import NO_LEADER, BrokerId, TopicPartition
 from wire.message import PartitionResult
 from wire.trace import ReplicaRoleChanged, Stamp, TraceEvent
 from wire.znodes import (
@@ -23,6 +23,11 @@ from wire.znodes import (
 )
 
 State = tuple[PartitionState, int]  # and the znode's version
+
+
+def at_rest(*replicas: int) -> ReplicaAssignment:
+    """An assignment of which nothing moves."""
+    return ReplicaAssignment(replicas=tuple(map(BrokerId, replicas)))
 
 
 async def stall(

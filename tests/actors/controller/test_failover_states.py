@@ -113,12 +113,14 @@ async def test_orders_that_brokers_know_already_are_refused_one_by_one_and_chang
 @pytest.mark.behaviour("B038")
 async def test_preferred_elections_found_in_zookeeper_are_sifted_and_run(drive):
     topics = ("strayed", "content", "doomed", "not-asked")
+    others = {"content": [3, 2], "doomed": [2, 3, 4]}
     for topic in topics:
-        await drive.create(topic, [3, 4] if topic == "content" else [2, 3])
+        await drive.create(topic, others.get(topic, [2, 3]))
     await drive.kill(2)
     await drive.restart(2)
     assert [drive.state(topic).leader for topic in topics] == [3, 3, 3, 3]
     drive.cluster.kill(1)
+    drive.cluster.kill(4)  # so the doomed topic cannot go, and has a leader until it can
     await drive.delete("doomed")
     await drive.prefer(*(TopicPartition(each, 0) for each in (*topics[:3], "unheard-of")))
     drive.forget()
@@ -129,7 +131,8 @@ async def test_preferred_elections_found_in_zookeeper_are_sifted_and_run(drive):
         ("strayed", 2, "PreferredReplicaPartitionLeaderElectionStrategy")
     ]
     assert drive.state("strayed") == state(2, 2, 3, 2, controller_epoch=2)
-    assert drive.state("content") == state(3, 0, 3, 4)
+    assert drive.state("content") == state(3, 1, 3, 2)
+    assert drive.state("doomed") == state(3, 2, 3, 2, controller_epoch=2)
     assert drive.state("not-asked") == state(3, 1, 3, 2)
     assert drive.of(ElectionFailed) == []
     assert not drive.exists(PreferredReplicaElectionZNode.path())

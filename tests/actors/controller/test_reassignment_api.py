@@ -5,6 +5,7 @@ Broker 1 is the controller and holds no replica.
 
 import pytest
 
+from actors.controller.context import Replica, ReplicaPhase
 from actors.controller.moves import origin_of
 from tests.support.drive import Drive
 from tests.support.moves import MoveInvariants, stall
@@ -26,7 +27,7 @@ from wire.control import (
 from wire.errors import ErrorCode
 from wire.ids import TopicPartition
 from wire.message import PartitionResult
-from wire.trace import ReassignmentStep
+from wire.trace import ReassignmentStep, ReplicaStateChanged
 from wire.znodes import ReplicaAssignment
 
 REQUEST = ReassignPartitionsZNode.path()
@@ -192,6 +193,28 @@ async def test_a_new_target_overrides_the_old_one_and_the_origin_is_kept(drive):
     await done(drive)
 
     assert drive.assignment("orders") == assignment(3, 5)
+
+
+@pytest.mark.behaviour("B105", "B107")
+async def test_a_replica_that_is_in_sync_before_its_move_goes_on_is_known_from_then_on(drive):
+    orders = await drive.create("orders", [2, 3])
+    await stall(drive, orders, [2, 4], missing=4)
+    drive.at_first(
+        ReplicaStateChanged,
+        lambda: drive.sim.cut("broker-1", "zookeeper"),  # the controller pauses for a moment
+        lambda event: event.after == "NonExistentReplica",
+    )
+
+    asking = drive.sim.loop.create_task(drive.alter({orders: [2, 5]}))
+    await drive.sim.until(lambda: 5 in drive.state("orders").isr)  # told as 4 was stopped
+    drive.sim.heal()
+    await asking
+    await drive.settle()
+
+    assert drive.assignment("orders") == assignment(2, 5)
+    assert drive.context.replica_phase(Replica(orders, 5)) is ReplicaPhase.ONLINE
+    await drive.kill(5)
+    assert drive.state("orders").isr == (2,)
 
 
 @pytest.mark.behaviour("B107")
