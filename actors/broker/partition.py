@@ -14,6 +14,7 @@ from wire.ids import (
     ControllerEpoch,
     LeaderEpoch,
     PartitionEpoch,
+    TopicId,
     TopicPartition,
 )
 from wire.znodes import PartitionState
@@ -33,9 +34,12 @@ class HostedPartition:
     replicas: tuple[BrokerId, ...]
     adding: tuple[BrokerId, ...] = ()
     removing: tuple[BrokerId, ...] = ()
+    topic_id: TopicId | None = None  # tells it from a replica of an earlier topic of that name
 
     @classmethod
-    def of(cls, entry: LeaderAndIsrPartition, me: BrokerId) -> "HostedPartition":
+    def of(
+        cls, entry: LeaderAndIsrPartition, me: BrokerId, topic_id: TopicId | None = None
+    ) -> "HostedPartition":
         """What a LeaderAndIsr says."""
         return cls(
             entry.partition,
@@ -48,6 +52,7 @@ class HostedPartition:
             entry.replicas,
             entry.adding_replicas,
             entry.removing_replicas,
+            topic_id,
         )
 
     @property

@@ -5,7 +5,7 @@ nothing (B023, B024); neither does a decision older than the one it has (B135, B
 LeaderAndIsr leaders are made first, then followers (B136). Every request is answered once.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Final, assert_never
 
@@ -110,7 +110,6 @@ class ReplicaManager(Actor):
         self._broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
         self._told_in: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # the life of the last UpdateMetadata
         self._hosted: dict[TopicPartition, HostedPartition] = {}
-        self._topic_ids: dict[str, TopicId] = {}
         self._offline: set[TopicPartition] = set()
         self._fetchers = Fetchers(world, me, system, name_of)
         self._changes = IsrChanges(world)
@@ -201,18 +200,11 @@ class ReplicaManager(Actor):
             results.append(PartitionResult(entry.partition, code))
             if code is ErrorCode.NONE:
                 (leaders if entry.leader == self._me else followers).append(entry)
-        self._topic_ids.update(
-            {
-                each.partition.topic: topic_ids[each.partition.topic]
-                for each in (*leaders, *followers)
-                if each.partition.topic in topic_ids
-            }
-        )
         for entry in leaders:
-            self._become(entry, "leader")
+            self._become(entry, "leader", topic_ids)
         self._fetchers.unfollow(entry.partition for entry in leaders)
         for entry in followers:
-            self._become(entry, "follower")
+            self._become(entry, "follower", topic_ids)
         live = {node.id for node in request.live_leaders} | self.cache.brokers.keys()
         self._fetchers.follow(followers, live)
         self._fetchers.stop_idle()
@@ -226,16 +218,18 @@ class ReplicaManager(Actor):
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         if partition in self._offline or (self._offline and known is None and not entry.is_new):
             return ErrorCode.KAFKA_STORAGE_ERROR
-        known_id = self._topic_ids.get(partition.topic)
-        if known is not None and topic_id is not None and known_id not in {None, topic_id}:
+        if known is not None and topic_id is not None and known.topic_id not in {None, topic_id}:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         current = NO_LEADER_EPOCH if known is None else known.leader_epoch
         if entry.leader_epoch <= current:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return ErrorCode.NONE
 
-    def _become(self, entry: LeaderAndIsrPartition, role: str) -> None:
-        self._hosted[entry.partition] = HostedPartition.of(entry, self._me)
+    def _become(
+        self, entry: LeaderAndIsrPartition, role: str, topic_ids: Mapping[str, TopicId]
+    ) -> None:
+        topic_id = topic_ids.get(entry.partition.topic)
+        self._hosted[entry.partition] = HostedPartition.of(entry, self._me, topic_id)
         self._trace_role(entry.partition, role, entry.leader, entry.leader_epoch)
 
     def _trace_role(

@@ -27,7 +27,9 @@ from wire.control import (
 from wire.ids import (
     LEADER_DURING_DELETE,
     LEADER_EPOCH_DURING_DELETE,
+    NO_LEADER,
     NO_LEADER_EPOCH,
+    NO_PARTITION_EPOCH,
     BrokerId,
     LeaderEpoch,
     TopicId,
@@ -256,9 +258,14 @@ class Outbox:
     def _metadata_entry(self, partition: TopicPartition) -> UpdateMetadataPartition | None:
         context = self._context
         leadership = context.leaderships.get(partition)
+        is_deleting = context.is_queued_for_deletion(partition.topic)
+        if leadership is None and is_deleting:
+            # An earlier controller may have died with the topic half gone: brokers still know it.
+            leadership = Leadership(
+                NO_LEADER, NO_LEADER_EPOCH, (), context.epoch, NO_PARTITION_EPOCH
+            )
         if leadership is None:
             return None  # nobody leads it yet (B129)
-        is_deleting = context.is_queued_for_deletion(partition.topic)
         replicas = context.replicas(partition)
         return UpdateMetadataPartition(
             partition=partition,

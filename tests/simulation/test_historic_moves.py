@@ -229,11 +229,17 @@ async def test_a_cancelled_replica_does_not_stay_in_the_isr_when_the_controller_
     cancelling = drive.sim.loop.create_task(drive.alter({orders: None}))
     await drive.sim.until(lambda: not drive.node(1).system.is_up)
     cancelling.cancel()
+    drive.sim.heal()  # who is cut off from the leader may be the next controller
     await drive.settle()
     await fetch_as(drive, 4, orders)
     await drive.settle()
 
     assert drive.assignment("orders") == at_rest(2, 3)
-    assert drive.state("orders").isr == ((2, 3) if guarded else (2, 3, 4))
-    assert drive.hosted(2, "orders").replicas == ((2, 3) if guarded else (4, 5, 2, 3))
-    assert (invariants.broken == []) is guarded
+    if guarded:
+        assert drive.state("orders").isr == (2, 3)
+        assert drive.hosted(2, "orders").replicas == (2, 3)
+        assert invariants.broken == []
+    else:
+        assert 4 in drive.state("orders").isr
+        assert drive.hosted(2, "orders").replicas == (4, 5, 2, 3)
+        assert f"I-5 {orders}: ISR (2, 3, 4) is not among (2, 3)" in invariants.broken
