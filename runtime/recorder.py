@@ -205,6 +205,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
         table.schema,
         compression="zstd",
         use_dictionary=texts,
+        write_statistics=integers,  # of a text they are dear, and its dictionary says more
         column_encoding=dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
         store_schema=False,  # Parquet's own says it all, and a reader should get plain texts
     ) as writer:

@@ -89,11 +89,19 @@ def table_of_messages(trace: Trace, rows: "array[int]") -> pa.Table:
 
 def by_hour(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """A table cut at the hours of its events, nearly always into one piece."""
-    hours = pc.divide(table.column("time_us"), HOUR_US)
+    times = table.column("time_us")
+    ends = pc.min_max(times).as_py()
+    first, last = ends["min"] // HOUR_US, ends["max"] // HOUR_US
+    if first == last:
+        yield _hour(first), table
+        return
+    hours = pc.divide(times, HOUR_US)
     for hour in pc.unique(hours).to_pylist():
-        name = datetime.fromtimestamp(hour * HOUR_US // 1_000_000, UTC).strftime("%Y-%m-%dT%H")
-        here = pc.equal(hours, hour)
-        yield name, table if pc.all(here).as_py() else table.filter(here)
+        yield _hour(hour), table.filter(pc.equal(hours, hour))
+
+
+def _hour(number: int) -> str:
+    return datetime.fromtimestamp(number * HOUR_US // 1_000_000, UTC).strftime("%Y-%m-%dT%H")
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> Any:
