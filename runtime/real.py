@@ -142,6 +142,6 @@ class RealProcess:
 
 def real_trace(*, recording: bool, origin: int = 0) -> Trace:
     """A trace in the machine's time."""
-    now_ns = time.perf_counter_ns
-    epoch_ns = time.time_ns() - now_ns()
-    return Trace(now_ns=now_ns, epoch_ns=epoch_ns, origin=origin, recording=recording)
+    now_s = time.perf_counter
+    epoch_us = round((time.time() - now_s()) * 1e6)
+    return Trace(now_s=now_s, epoch_us=epoch_us, origin=origin, recording=recording)

@@ -16,7 +16,6 @@ import os
 import re
 import threading
 import time
-from array import array
 from collections.abc import Callable
 from contextlib import suppress
 from functools import partial
@@ -27,20 +26,20 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from runtime.tables import by_event, by_hour, table_of_events, table_of_messages
-from runtime.tracing import MESSAGE_WIDTH, Drained, Trace
-from wire.trace import SCHEMA_VERSION, MessageHandled, Stamp, TraceEvent
+from runtime.tracing import MESSAGE, Drained, Trace
+from wire.trace import SCHEMA_VERSION, MessageHandled
 
 FLUSH_MS: Final = 500
-FULL_MESSAGES: Final = 250_000  # so many are written before their time,
+FULL_MESSAGES: Final = 64_000  # so many are written before their time,
 FULL_EVENTS: Final = 50_000  # and so many others
-GATHER_MS: Final = 50
+TICK_MS: Final = 50
 # A busy loop lets go of Python's lock at every select, for a microsecond, and that keeps a thread
-# beside it from ever demanding the lock: it starves for seconds. So the loop waits for a recorder
-# that has not been seen for a while, a little at a time; not for long, since a disk may hang.
-LATE_S: Final = 2 * GATHER_MS / 1000
+# beside it from ever demanding the lock: it starves for seconds, and every select costs the loop a
+# scuffle. So the thread sleeps until the loop calls it, and the loop waits while it works, a little
+# at a time; not for long, since a disk may hang. Who is not called knows that the loop hangs.
 WAY_S: Final = 0.01
 PATIENCE_S: Final = 0.5
-BITE: Final = 1024 * MESSAGE_WIDTH  # integers copied at once, while the actors must wait
+UNCALLED_S: Final = 0.15
 METADATA: Final = {"understudy.schema": str(SCHEMA_VERSION)}
 
 _log = logging.getLogger("understudy.trace")
@@ -68,15 +67,14 @@ class Recorder:
         self._origin = origin
         self._flush_ms = flush_ms
         self._number: int | None = None  # of the last part; None: the folder was not looked at
-        self._rows = array("q")
-        self._events: list[Stamp | TraceEvent] = []  # as they lie in a Drained
         self._thread: threading.Thread | None = None
         self._timer: asyncio.TimerHandle | None = None
         self._stopping = threading.Event()
         self._writing = threading.Lock()
-        self._passed = threading.Event()  # set whenever the thread has done a round
-        self._seen_s = time.monotonic()  # when that was
-        self._patience_s = PATIENCE_S  # how much longer the loop would wait for it
+        self._call = threading.Event()  # the loop gives the thread its turn
+        self._passed = threading.Event()  # the thread has had it
+        self._passed.set()
+        self._patience_s = PATIENCE_S  # how much longer the loop would wait for that
         self._is_failing = False
         self.lost = 0  # events that could not be written: the disk was full, or gone
 
@@ -89,6 +87,7 @@ class Recorder:
     async def close(self) -> None:
         """Write what is left, and stop."""
         self._stopping.set()
+        self._call.set()
         if self._timer is not None:
             self._timer.cancel()
         if self._thread is not None:
@@ -102,52 +101,44 @@ class Recorder:
     def write(self) -> None:
         """Write a part for each kind of event that has come."""
         with self._writing:
-            self._gather()
-            rows, events = self._rows, self._events
-            self._rows, self._events = array("q"), []
+            rows, events = self._trace.drain()
             if not rows and not events:
                 return
             before = self.lost
             if rows:
                 table = partial(table_of_messages, self._trace, rows)
-                self._write(MessageHandled.__name__, len(rows) // MESSAGE_WIDTH, table)
-            for event, group in by_event(Drained([], events)).items():
+                self._write(MessageHandled.__name__, len(rows) // MESSAGE.size, table)
+            for event, group in by_event(Drained(bytearray(), events)).items():
                 table = partial(table_of_events, event, group)
                 self._write(event.__name__, len(group.events), table)
             self._report(before)
 
     def _run_on(self) -> None:
-        """Gather often, write sometimes; until told to stop, or until there is no program left."""
+        """Write in time; until told to stop, or until there is no program left."""
         self._sweep()
         due = time.monotonic() + self._flush_ms / 1000
-        while threading.main_thread().is_alive() and not self._stopping.wait(GATHER_MS / 1000):
-            with self._writing:
-                self._gather()
-                rows, events = len(self._rows), len(self._events)
-            is_full = rows >= FULL_MESSAGES * MESSAGE_WIDTH or events >= FULL_EVENTS * 2
+        while threading.main_thread().is_alive() and not self._stopping.is_set():
+            self._call.wait(UNCALLED_S)
+            self._call.clear()
+            messages, events = self._trace.waiting()
+            is_full = messages >= FULL_MESSAGES or events >= FULL_EVENTS
             if is_full or time.monotonic() >= due:
                 self.write()
                 due = time.monotonic() + self._flush_ms / 1000
-            self._seen_s, self._patience_s = time.monotonic(), PATIENCE_S
+            self._patience_s = PATIENCE_S
             self._passed.set()
         self.write()
 
     def _give_way(self, loop: asyncio.AbstractEventLoop) -> None:
-        """On the loop, now and then: let the thread have its turn if it is late."""
-        is_late = self._patience_s > 0 and time.monotonic() > self._seen_s + LATE_S
-        if is_late:
+        """On the loop, now and then: call the thread, and wait until it has had its turn."""
+        if self._passed.is_set():
             self._passed.clear()
-            self._passed.wait(WAY_S)
+            self._call.set()
+        is_late = self._patience_s > 0 and not self._passed.wait(WAY_S)
+        if is_late:
             self._patience_s -= WAY_S
         if not self._stopping.is_set():
-            self._timer = loop.call_later(0 if is_late else GATHER_MS / 1000, self._give_way, loop)
-
-    def _gather(self) -> None:
-        """Take what has come. As plain integers in an array, messages need a fifth of the room."""
-        rows, events = self._trace.drain()
-        for at in range(0, len(rows), BITE):
-            self._rows.fromlist(rows[at : at + BITE])
-        self._events += events
+            self._timer = loop.call_later(0 if is_late else TICK_MS / 1000, self._give_way, loop)
 
     def _write(self, name: str, count: int, table: Callable[[], pa.Table]) -> None:
         """Write one table, or count it as lost: neither a disk nor an odd value ends the rest."""
@@ -205,6 +196,7 @@ def write_parquet(table: pa.Table, path: Path) -> None:
         table.schema,
         compression="zstd",
         use_dictionary=texts,
+        write_statistics=integers,  # of a text they are dear, and its dictionary says more
         column_encoding=dict.fromkeys(integers, "DELTA_BINARY_PACKED"),
         store_schema=False,  # Parquet's own says it all, and a reader should get plain texts
     ) as writer:

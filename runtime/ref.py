@@ -51,7 +51,7 @@ class Owner(Protocol):
 
     inbox: "Inbox"
     is_open: bool
-    now_ns: Callable[[], int] | None  # None: no trace is kept of messages
+    now_s: Callable[[], float] | None  # None: no trace is kept of messages
 
     @property
     def address(self) -> str:
@@ -95,7 +95,7 @@ class Outcome:
 
 
 # What waits in an inbox: the message, who wants the answer, the cause, when it was sent.
-Waiting = tuple[Any, "asyncio.Future[Any] | None", int, int]
+Waiting = tuple[Any, "asyncio.Future[Any] | None", int, float]
 
 
 class Inbox:
@@ -108,7 +108,7 @@ class Inbox:
         self.waiter: asyncio.Future[None] | None = None
 
     def push(
-        self, message: Any, reply_to: asyncio.Future[Any] | None, cause: int, sent: int
+        self, message: Any, reply_to: asyncio.Future[Any] | None, cause: int, sent: float
     ) -> None:
         self.queue.append((message, reply_to, cause, sent))
         waiter = self.waiter
@@ -152,11 +152,11 @@ class Ref:
         if len(self._queue) >= self._limit:
             actor.refuse(message, "its inbox is full")
             raise InboxFull(f"{self.address} has {self._limit} messages waiting")
-        now_ns = actor.now_ns
-        if now_ns is None:
+        now_s = actor.now_s
+        if now_s is None:
             self._queue.append((message, None, 0, 0))
         else:
-            self._queue.append((message, None, CAUSE.get()[0], now_ns()))
+            self._queue.append((message, None, CAUSE.get()[0], now_s()))
         waiter = inbox.waiter
         if waiter is not None:
             inbox.waiter = None
@@ -175,11 +175,11 @@ class Ref:
             actor.refuse(message, "its inbox is full")
             raise InboxFull(f"{self.address} has {self._limit} messages waiting")
         answer: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        now_ns = actor.now_ns
-        if now_ns is None:
+        now_s = actor.now_s
+        if now_s is None:
             self._inbox.push(message, answer, 0, 0)
         else:
-            self._inbox.push(message, answer, CAUSE.get()[0], now_ns())
+            self._inbox.push(message, answer, CAUSE.get()[0], now_s())
         actor.deadlines.watch(answer, timeout_ms, partial(self._timed_out, message, timeout_ms))
         return await answer
 

@@ -1,10 +1,9 @@
 """Trace events as Arrow tables.
 
 Rule: a table has the columns that wire.trace declares, in its order, and no nulls. Whoever builds
-one holds Python's lock against the actors, so values become columns in bulk, and in small bites.
+one holds Python's lock against the actors, so values become columns in bulk.
 """
 
-from array import array
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
@@ -14,8 +13,8 @@ from typing import Any, Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from runtime.tracing import MESSAGE_WIDTH, NOT_TIMED, Drained, Trace
-from wire.trace import COLUMNS, OUTCOMES, MessageHandled, Stamp, TraceEvent
+from runtime.tracing import MESSAGE, MESSAGE_INTEGERS, NOT_TIMED, Drained, Trace
+from wire.trace import COLUMNS, MessageHandled, Stamp, TraceEvent
 
 ARROW_TYPES: Final[dict[type, pa.DataType]] = {
     int: pa.int64(),
@@ -60,27 +59,21 @@ def table_of_events(event: type[TraceEvent], group: Group) -> pa.Table:
     return pa.Table.from_arrays(arrays, schema=schema)
 
 
-def table_of_messages(trace: Trace, rows: "array[int]") -> pa.Table:
-    """Handled messages, of which a trace keeps MESSAGE_WIDTH integers each."""
-    count = len(rows) // MESSAGE_WIDTH
-
-    def column(index: int) -> Any:
-        buffer = pa.py_buffer(rows[index::MESSAGE_WIDTH])
-        return pa.Array.from_buffers(pa.int64(), count, [None, buffer])
-
-    number, cause, actor, kind, sent, begun, ended, outcome = map(column, range(MESSAGE_WIDTH))
-    queue = pc.if_else(pc.equal(sent, NOT_TIMED), 0, pc.subtract(begun, sent))
-    nodes, addresses = _names_of_actors(trace, actor)
+def table_of_messages(trace: Trace, rows: bytearray) -> pa.Table:
+    """Handled messages, a MESSAGE each."""
+    number, cause, mark, sent, begun, ended = _columns(rows)
+    queued = pc.if_else(pc.equal(sent, NOT_TIMED), 0.0, pc.subtract(begun, sent))
+    node, actor, message, outcome = _names_of(trace, mark)
     arrays = [
         number,
-        pc.divide(pc.add(begun, trace.epoch_ns), 1000),
-        nodes,
+        pc.add(_microseconds(begun), trace.epoch_us),
+        node,
         cause,
-        addresses,
-        _names(kind, trace.kinds.names),
-        pc.divide(queue, 1000),
-        pc.divide(pc.subtract(ended, begun), 1000),
-        _names(outcome, OUTCOMES),
+        actor,
+        message,
+        _microseconds(queued),
+        _microseconds(pc.subtract(ended, begun)),
+        outcome,
     ]
     declared = schema_of(MessageHandled)
     fields = [field.with_type(each.type) for field, each in zip(declared, arrays, strict=True)]
@@ -89,11 +82,19 @@ def table_of_messages(trace: Trace, rows: "array[int]") -> pa.Table:
 
 def by_hour(table: pa.Table) -> Iterator[tuple[str, pa.Table]]:
     """A table cut at the hours of its events, nearly always into one piece."""
-    hours = pc.divide(table.column("time_us"), HOUR_US)
+    times = table.column("time_us")
+    ends = pc.min_max(times).as_py()
+    first, last = ends["min"] // HOUR_US, ends["max"] // HOUR_US
+    if first == last:
+        yield _hour(first), table
+        return
+    hours = pc.divide(times, HOUR_US)
     for hour in pc.unique(hours).to_pylist():
-        name = datetime.fromtimestamp(hour * HOUR_US // 1_000_000, UTC).strftime("%Y-%m-%dT%H")
-        here = pc.equal(hours, hour)
-        yield name, table if pc.all(here).as_py() else table.filter(here)
+        yield _hour(hour), table.filter(pc.equal(hours, hour))
+
+
+def _hour(number: int) -> str:
+    return datetime.fromtimestamp(number * HOUR_US // 1_000_000, UTC).strftime("%Y-%m-%dT%H")
 
 
 def _array(values: Sequence[Any], kind: pa.DataType) -> Any:
@@ -104,21 +105,29 @@ def _array(values: Sequence[Any], kind: pa.DataType) -> Any:
         return pa.array(whole, kind)
 
 
-def _names(numbers: Any, names: Sequence[str]) -> Any:
-    """Numbers as the texts they stand for, each text kept once: only those that occur."""
-    encoded = numbers.dictionary_encode()
-    texts = [names[number] for number in encoded.dictionary.to_pylist()]
-    return pa.DictionaryArray.from_arrays(encoded.indices, _array(texts, pa.string()))
+def _columns(rows: bytearray) -> list[Any]:
+    """The columns of MESSAGE rows, whose fields have eight bytes each: integers, then times."""
+    count, width = len(rows) // MESSAGE.size, MESSAGE.size // 8
+    firsts = pc.cumulative_sum(pa.repeat(pa.scalar(width, pa.int64()), count), start=-width)
+    flat = [None, pa.py_buffer(rows)]
+    integers = pa.Array.from_buffers(pa.int64(), count * width, flat)
+    times = pa.Array.from_buffers(pa.float64(), count * width, flat)
+    return [
+        (integers if at < MESSAGE_INTEGERS else times).slice(at).take(firsts) for at in range(width)
+    ]
 
 
-def _names_of_actors(trace: Trace, actors: Any) -> tuple[Any, Any]:
-    """The nodes and addresses of actors. Several actors share a node, and a reborn one its name."""
-    encoded = actors.dictionary_encode()
-    used = [trace.actors[number] for number in encoded.dictionary.to_pylist()]
-    nodes, addresses = (
-        _array(texts, pa.string()).dictionary_encode() for texts in zip(*used, strict=True)
-    )
-    return tuple(
-        pa.DictionaryArray.from_arrays(texts.indices.take(encoded.indices), texts.dictionary)
-        for texts in (nodes, addresses)
-    )
+def _microseconds(seconds: Any) -> Any:
+    """As runtime.tracing.microseconds: to the nearest, of times that are not negative."""
+    return pc.cast(pc.add(pc.multiply(seconds, 1e6), 0.5), pa.int64(), safe=False)
+
+
+def _names_of(trace: Trace, marks: Any) -> list[Any]:
+    """Nodes, actors, messages and outcomes: each text is kept once, and only if it occurs."""
+    encoded = marks.dictionary_encode()
+    texts = map(trace.named, encoded.dictionary.to_pylist())
+    columns = [_array(each, pa.string()).dictionary_encode() for each in zip(*texts, strict=True)]
+    return [
+        pa.DictionaryArray.from_arrays(each.indices.take(encoded.indices), each.dictionary)
+        for each in columns
+    ]

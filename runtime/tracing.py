@@ -1,49 +1,55 @@
 """Where events wait until someone writes them down.
 
 Rule: leaving an event costs an append; turning events into tables is the drain's work. A message
-that was handled leaves eight integers in one flat list, because that is the cheapest thing Python
-can keep: no object of its own, nothing for the garbage collector to visit. Other events lie flat
-too, each after its stamp: a tuple for the two would be visited, which doubled the cost.
+that was handled leaves 48 packed bytes: no object of its own, nothing for the garbage collector to
+visit. They hold small integers and floats, because Python packs those three times as fast as
+integers beyond 2^30, which is why time is in seconds here. Other events lie flat in a list, each
+after its stamp: a tuple for the two would be visited, which doubled the cost.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextvars import ContextVar
 from itertools import count
+from struct import Struct
 from typing import Any, Final, NamedTuple, TypeVar
 
 import msgspec
 
 from wire.trace import OUTCOMES, MessageHandled, Stamp, TraceEvent
 
-T = TypeVar("T")
+T = TypeVar("T", list[Stamp | TraceEvent], bytearray)
 
 # Which MessageHandled is going on in this task, in a cell of the task's own: the actor writes the
 # cell for each message, which is cheaper than setting the variable.
 CAUSE: Final[ContextVar[list[int]]] = ContextVar("CAUSE", default=[0])  # noqa: B039
 
 NOT_TIMED: Final = -1  # in place of the time of sending: pykka itself tells none
-MESSAGE_WIDTH: Final = 8  # id, cause, actor, kind, sent, begun, ended, outcome
+MESSAGE: Final = Struct("3q3d")  # id, cause, mark; sent, begun, ended in seconds of `now_s`
+MESSAGE_INTEGERS: Final = 3  # so many fields come before the times
 ORIGIN_BITS: Final = 40  # where an origin begins in an id: below, there is room for 10^12 events
 MAX_ORIGIN: Final = 2 ** (63 - ORIGIN_BITS) - 1  # an id fits a signed 64-bit column
 
 
-class Kinds(dict[type, int]):
-    """Message classes by number, in the order in which they were first seen."""
+class Marks(dict[type, int]):
+    """An actor's marks: a number for each class of message; an outcome is added to it."""
 
-    def __init__(self) -> None:
+    def __init__(self, marked: list[tuple[str, str, str]], node: str, actor: str) -> None:
         super().__init__()
-        self.names: list[str] = []
+        self._marked = marked
+        self._node = node
+        self._actor = actor
 
     def __missing__(self, kind: type) -> int:
-        number = self[kind] = len(self.names)
-        self.names.append(kind.__name__)
-        return number
+        mark = self[kind] = len(self._marked) * len(OUTCOMES)
+        self._marked.append((self._node, self._actor, kind.__name__))
+        return mark
 
 
 class Drained(NamedTuple):
     """What was in the buffers, now the drainer's own."""
 
-    messages: list[int]  # MESSAGE_WIDTH integers a message, times in nanoseconds of `now_ns`
+    messages: bytearray  # a MESSAGE each
     events: list[Stamp | TraceEvent]  # a stamp, its event, the next stamp, …
 
     def stamped(self) -> Iterator[tuple[Stamp, TraceEvent]]:
@@ -56,17 +62,16 @@ class Trace:
     """What one process, or one simulated world, has to tell."""
 
     def __init__(
-        self, *, now_ns: Callable[[], int], epoch_ns: int, origin: int = 0, recording: bool = True
+        self, *, now_s: Callable[[], float], epoch_us: int, origin: int = 0, recording: bool = True
     ) -> None:
         if not 0 <= origin <= MAX_ORIGIN:
             raise ValueError(f"an origin is from 0 to {MAX_ORIGIN}, not {origin}")
-        self.now_ns = now_ns
-        self.epoch_ns = epoch_ns  # what to add to now_ns for nanoseconds since 1970
+        self.now_s = now_s
+        self.epoch_us = epoch_us  # what to add to now_s for microseconds since 1970
         self.recording = recording
         self.next_id: Callable[[], int] = count((origin << ORIGIN_BITS) + 1).__next__
-        self.messages: list[int] = []
-        self.kinds = Kinds()
-        self.actors: list[tuple[str, str]] = []  # number → (node, address)
+        self.messages = bytearray()
+        self._marked: list[tuple[str, str, str]] = []  # node, actor, message
         self.listeners: list[Callable[[Stamp, TraceEvent], None]] = []
         self._events: list[Stamp | TraceEvent] = []
 
@@ -74,19 +79,27 @@ class Trace:
         """The same trace, for one node to write in its own name."""
         return NodeTrace(self, node)
 
-    def number_of(self, node: str, address: str) -> int:
-        """A short name for an actor, for its rows."""
-        self.actors.append((node, address))
-        return len(self.actors) - 1
+    def marks_of(self, node: str, address: str) -> dict[type, int]:
+        """How an actor marks its rows; without rows, all marks are one."""
+        return Marks(self._marked, node, address) if self.recording else defaultdict(int)
+
+    def named(self, mark: int) -> tuple[str, str, str, str]:
+        """The node, actor, message and outcome that a mark stands for."""
+        which, outcome = divmod(mark, len(OUTCOMES))
+        return (*self._marked[which], OUTCOMES[outcome])
 
     def leave(self, node: str, event: TraceEvent) -> None:
         """Stamp an event and keep it."""
-        time_us = (self.now_ns() + self.epoch_ns) // 1000
+        time_us = microseconds(self.now_s()) + self.epoch_us
         stamp = Stamp(self.next_id(), time_us, node, CAUSE.get()[0])
         if self.recording:
             self._events.extend((stamp, event))
         for listener in self.listeners:
             listener(stamp, event)
+
+    def waiting(self) -> tuple[int, int]:
+        """How many messages, and how many other events, are in the buffers."""
+        return len(self.messages) // MESSAGE.size, len(self._events) // 2
 
     def drain(self) -> Drained:
         """Take all that has come; the lists stay the same objects, since actors hold them.
@@ -95,19 +108,18 @@ class Trace:
         """
         return Drained(_take(self.messages), _take(self._events))
 
-    def handled(self, rows: list[int]) -> Iterator[tuple[Stamp, MessageHandled]]:
+    def handled(self, rows: bytearray) -> Iterator[tuple[Stamp, MessageHandled]]:
         """The rows of handled messages as events, for tests and for the simulated world."""
-        for at in range(0, len(rows), MESSAGE_WIDTH):
-            number, cause, actor, kind, sent, begun, ended, outcome = rows[at : at + MESSAGE_WIDTH]
-            node, address = self.actors[actor]
+        for number, cause, mark, sent, begun, ended in MESSAGE.iter_unpack(rows):
+            node, actor, message, outcome = self.named(mark)
             yield (
-                Stamp(number, (begun + self.epoch_ns) // 1000, node, cause),
+                Stamp(number, microseconds(begun) + self.epoch_us, node, cause),
                 MessageHandled(
-                    actor=address,
-                    message=self.kinds.names[kind],
-                    queue_us=0 if sent == NOT_TIMED else (begun - sent) // 1000,
-                    handle_us=(ended - begun) // 1000,
-                    outcome=OUTCOMES[outcome],
+                    actor=actor,
+                    message=message,
+                    queue_us=0 if sent == NOT_TIMED else microseconds(begun - sent),
+                    handle_us=microseconds(ended - begun),
+                    outcome=outcome,
                 ),
             )
 
@@ -131,7 +143,12 @@ class NodeTrace:
         return self.trace.recording or bool(self.trace.listeners)
 
 
-def _take(waiting: list[T]) -> list[T]:
+def microseconds(seconds: float) -> int:
+    """A time that is not negative, to the nearest microsecond."""
+    return int(seconds * 1e6 + 0.5)
+
+
+def _take(waiting: T) -> T:
     taken = waiting[: len(waiting)]
     del waiting[: len(taken)]
     return taken

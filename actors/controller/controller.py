@@ -20,6 +20,7 @@ from actors.controller.events import (
     StopReplicaAnswered,
     UncleanElectionEnabled,
 )
+from actors.controller.metrics import EventTimes
 from actors.controller.office import open_office
 from actors.controller.outbox import BatchNotEmpty, Channels
 from actors.controller.reign import Reign, ReignWatcher
@@ -91,6 +92,8 @@ class _SessionGate:
 class Controller(Actor):
     """Owns what the cluster believes of itself; nobody else reads or writes it."""
 
+    is_timed = True
+
     def __init__(
         self,
         world: World,
@@ -108,6 +111,7 @@ class Controller(Actor):
         self._channels = Channels(world, system, self.ref, name_of)
         self._system = system
         self._reign: Reign | None = None
+        self.times = EventTimes()  # of all events, in office or not (B026)
         self.active_id: BrokerId = NO_BROKER  # who is the controller, as this broker believes
 
     @property
@@ -127,7 +131,16 @@ class Controller(Actor):
         self._resign("the broker stops")
 
     async def on_receive(self, message: ControllerMessage) -> None:
-        """One event; what goes wrong with it is told apart here and nowhere else."""
+        """One event, timed."""
+        clock = self._world.clock
+        begun_ms = clock.elapsed_ms()
+        await self._handle_event(message)
+        now_ms = clock.elapsed_ms()
+        name = type(message).__name__
+        self.times.record(name, self.waited_s * 1000, now_ms - begun_ms, now_ms)
+
+    async def _handle_event(self, message: ControllerMessage) -> None:
+        """What goes wrong with an event is told apart here and nowhere else."""
         try:
             try:
                 await self._dispatch(message)

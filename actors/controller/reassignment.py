@@ -6,7 +6,7 @@ the middle (B103 to B105). A move ends when all target replicas are in sync; not
 newest request for a partition wins (B107).
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable
 
 from actors.controller.context import Leadership, PartitionPhase, Replica, ReplicaPhase
 from actors.controller.deletion import Deletions
@@ -145,6 +145,10 @@ class Reassignments:
         assignment = context.assignments.get(partition)
         if assignment is None or context.is_queued_for_deletion(partition.topic):
             return UnknownTopicOrPartition(f"there is no partition {partition}")
+        if not target or len(set(target)) != len(target):  # Kafka 2.4 to 3.9 would obey it
+            return InvalidReplicaAssignment(
+                f"{partition} cannot live on {ids(target) or 'nothing'}"
+            )
         try:
             await self._advance(partition, self._overriding(partition, assignment, target))
         except (ControllerMoved, KeeperSessionLost):
@@ -318,17 +322,25 @@ class Reassignments:
                 raise written
 
     async def _write(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
-        """Put one partition's assignment into its topic's znode."""
-        context, topic = self._context, partition.topic
-        partitions: Mapping[int, ReplicaAssignment] = {
-            **{each.partition: context.assignments[each] for each in context.partitions_of(topic)},
-            partition.partition: assignment,
-        }
-        whole = TopicAssignment(partitions=partitions, topic_id=context.topic_ids.get(topic))
-        try:
-            await self._office.store.replace(TopicZNode.path(topic), TopicZNode.encode(whole))
-        except NoNode as error:
-            raise UnknownTopicOrPartition(f"there is no topic {topic}") from error
+        """Put one partition's assignment into its topic's znode; the others stay as they are.
+
+        On the version just read: Kafka overwrites, and loses partitions that were added meanwhile.
+        """
+        store, path = self._office.store, TopicZNode.path(partition.topic)
+        while True:
+            try:
+                znode = await store.keeper.get(path)
+                found = TopicZNode.decode(partition.topic, znode.data)
+                changed = TopicAssignment(
+                    partitions={**found.partitions, partition.partition: assignment},
+                    topic_id=found.topic_id or self._context.topic_ids.get(partition.topic),
+                )
+                await store.replace(path, TopicZNode.encode(changed), znode.stat.version)
+                return
+            except NoNode as error:
+                raise UnknownTopicOrPartition(f"there is no topic {partition.topic}") from error
+            except BadVersion:
+                continue  # somebody else changed it: what they wrote is kept
 
     def _step(self, partition: TopicPartition, step: str, assignment: ReplicaAssignment) -> None:
         self._office.world.trace(

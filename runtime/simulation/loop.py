@@ -63,10 +63,6 @@ class SimulatedLoop(asyncio.BaseEventLoop):
         """Virtual seconds since the loop was made."""
         return self._now
 
-    def now_ns(self) -> int:
-        """Virtual nanoseconds since the loop was made."""
-        return round(self._now * 1e9)
-
     def call_at(
         self,
         when: float,

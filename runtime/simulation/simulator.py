@@ -65,9 +65,7 @@ class Simulator:
     ) -> None:
         self.seed = seed
         self.loop = running_simulated_loop()
-        self.trace = Trace(
-            now_ns=self.loop.now_ns, epoch_ns=EPOCH_MS * 1_000_000, recording=recording
-        )
+        self.trace = Trace(now_s=self.loop.time, epoch_us=EPOCH_MS * 1000, recording=recording)
         self.network = SimulatedTransport(self.random("network"), conditions)
         self.zookeeper = SimulatedZooKeeper(
             self.random("zookeeper"), session_timeout_ms=session_timeout_ms

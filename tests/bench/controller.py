@@ -42,7 +42,7 @@ def rows() -> Iterator[Row]:
     yield crowd_row()
 
 
-# --- a cluster to measure ------------------------------------------------------------------------
+# --- a cluster to measure -----------------------------------------------------------------------
 
 
 class Measured:
@@ -75,7 +75,7 @@ class Measured:
             await asyncio.sleep(POLL_S)
 
     @property
-    def keeper(self):  # noqa: ANN201
+    def keeper(self):
         """Some broker's, but not the controller's."""
         nodes = self.cluster.nodes.values()
         return next(n for n in nodes if n.system.is_up and not n.is_controller).world.keeper
@@ -102,10 +102,10 @@ class Measured:
     async def load(self, partitions: int, replicas: int = 3) -> None:
         """Make topics of a hundred partitions until there are so many."""
         brokers = sorted(self.cluster.nodes)
-        operations = []
-        for topic in range(self.partitions // A_TOPIC, partitions // A_TOPIC):
-            operations.append(topic_of(f"topic-{topic}", A_TOPIC, brokers, replicas, topic))
-        await self.keeper.write(operations)
+        topics = range(self.partitions // A_TOPIC, partitions // A_TOPIC)
+        await self.keeper.write(
+            [topic_of(f"topic-{each}", A_TOPIC, brokers, replicas, each) for each in topics]
+        )
         await self.until(lambda: self.is_known(partitions))
         await self.until(self.is_all_told)
         self.partitions = partitions
@@ -176,7 +176,7 @@ async def measured(brokers: int) -> AsyncIterator[Measured]:
         yield Measured(cluster)
 
 
-# --- failover --------------------------------------------------------------------------------------
+# --- failover -------------------------------------------------------------------------------------
 
 
 def failover_rows() -> Iterator[Row]:
@@ -208,7 +208,7 @@ async def failovers() -> tuple[float, float, float, float, float]:
         return few, one_by_one, many, empty, full
 
 
-# --- one large topic -------------------------------------------------------------------------------
+# --- one large topic ------------------------------------------------------------------------------
 
 
 def one_topic_rows() -> Iterator[Row]:
@@ -255,7 +255,7 @@ async def one_topic() -> tuple[float, float, float]:
         return created, died, left
 
 
-# --- many brokers ----------------------------------------------------------------------------------
+# --- many brokers ---------------------------------------------------------------------------------
 
 
 def crowd_row() -> Row:

@@ -102,7 +102,7 @@ class Counter(Actor):
 
 @pytest.fixture(params=[True, False], ids=["traced", "untraced"])
 def trace(request):
-    return Trace(now_ns=time.perf_counter_ns, epoch_ns=0, recording=request.param)
+    return Trace(now_s=time.perf_counter, epoch_us=0, recording=request.param)
 
 
 @pytest.fixture

@@ -51,7 +51,7 @@ class SimulatedLab:
 
     async def keeper(self):
         self._count += 1
-        trace = Trace(now_ns=lambda: 0, epoch_ns=0)
+        trace = Trace(now_s=lambda: 0, epoch_us=0)
         keeper = SimulatedKeeper(f"node-{self._count}", self._server, trace.at("test"))
         await keeper.start()
         return keeper
@@ -83,7 +83,7 @@ class RealLab:
 
     async def keeper(self):
         proxy = await self._stack.enter_async_context(Proxy(self._server.port))
-        trace = Trace(now_ns=lambda: 0, epoch_ns=0)
+        trace = Trace(now_s=lambda: 0, epoch_us=0)
         hosts = f"127.0.0.1:{proxy.port}{self._chroot}"
         keeper = ZooKeeper(hosts, trace.at("test"), session_timeout_ms=SESSION_MS)
         self._proxies[keeper] = proxy

@@ -8,7 +8,9 @@ import sys
 import threading
 import time
 from contextlib import contextmanager
+from operator import itemgetter
 from pathlib import Path
+from random import Random
 
 import msgspec
 import pyarrow.parquet as pq
@@ -18,6 +20,7 @@ from runtime.actor import Actor
 from runtime.recorder import FULL_EVENTS, FULL_MESSAGES, Recorder, write_parquet
 from runtime.system import System
 from runtime.tables import schema_of
+from runtime.tracing import MESSAGE, NOT_TIMED
 from tests.support.traces import EPOCH_US, StandingTrace, example_of, parts_of, rows_of
 from wire.errors import StaleControllerEpoch
 from wire.trace import (
@@ -113,9 +116,9 @@ def files_in(folder: Path) -> list[str]:
 
 
 def tell_messages(trace: StandingTrace, count: int) -> None:
-    actor, kind = trace.number_of("broker-1", "broker-1/api"), trace.kinds[Work]
+    mark = trace.marks_of("broker-1", "broker-1/api")[Work]
     for _ in range(count):
-        trace.messages.extend((trace.next_id(), 0, actor, kind, 1, 1, 1, 0))
+        trace.messages.extend(MESSAGE.pack(trace.next_id(), 0, mark, 1, 1, 1))
 
 
 # --- what is written ------------------------------------------------------------------------------
@@ -217,9 +220,27 @@ async def test_a_message_that_a_kill_interrupts_is_cancelled(trace, tmp_path):
     assert (row["message"], row["outcome"]) == ("Hang", "cancelled")
 
 
+def test_a_table_says_of_a_message_what_the_trace_itself_says(trace, tmp_path):
+    chance = Random(1)
+    marks = [trace.marks_of("broker-1", f"broker-1/{name}")[Work] for name in "abc"]
+    for number in range(2_000):
+        begun = chance.uniform(1, 1e6)
+        sent = chance.choice((NOT_TIMED, begun, begun - chance.uniform(0, 1e-4)))
+        mark = chance.choice(marks) + chance.randrange(4)
+        ended = begun + chance.uniform(0, 1e-4)
+        trace.messages.extend(MESSAGE.pack(trace.next_id(), number, mark, sent, begun, ended))
+    told = [
+        msgspec.structs.asdict(stamp) | msgspec.structs.asdict(event)
+        for stamp, event in trace.handled(trace.messages)
+    ]
+    Recorder(trace, tmp_path, run="a").write()
+
+    assert sorted(rows_of(tmp_path, MessageHandled), key=itemgetter("id")) == told
+
+
 def test_a_part_names_only_the_actors_that_are_in_it(trace, tmp_path):
     for number in range(10_000):
-        trace.number_of("broker-9", f"broker-9/idle-{number}")
+        trace.marks_of("broker-9", f"broker-9/idle-{number}")[Work]
     tell_messages(trace, 1)
     Recorder(trace, tmp_path, run="a").write()
 
@@ -229,10 +250,9 @@ def test_a_part_names_only_the_actors_that_are_in_it(trace, tmp_path):
 
 def test_actors_of_one_name_and_actors_of_one_node_keep_their_names(trace, tmp_path):
     names = [("broker-1", "broker-1/a"), ("broker-1", "broker-1/b"), ("broker-1", "broker-1/a")]
-    kind = trace.kinds[Work]
     for node, address in (*names, ("broker-2", "broker-2/a")):
-        actor = trace.number_of(node, address)
-        trace.messages.extend((trace.next_id(), 0, actor, kind, 1, 1, 1, 0))
+        mark = trace.marks_of(node, address)[Work]
+        trace.messages.extend(MESSAGE.pack(trace.next_id(), 0, mark, 1, 1, 1))
     Recorder(trace, tmp_path, run="a").write()
 
     rows = rows_of(tmp_path, MessageHandled)
@@ -240,18 +260,19 @@ def test_actors_of_one_name_and_actors_of_one_node_keep_their_names(trace, tmp_p
 
 
 def test_two_hundred_and_fifty_thousand_messages_take_less_than_ten_bytes_each(trace, tmp_path):
-    actors = [trace.number_of("broker-1", f"broker-1/fetcher-{number}") for number in range(20)]
-    kind = trace.kinds[Work]
-    for number in range(FULL_MESSAGES):
+    names = [f"broker-1/fetcher-{number}" for number in range(20)]
+    marks = [trace.marks_of("broker-1", name)[Work] for name in names]
+    for number in range(250_000):
         begun = number * 31_000 + number * number % 997 * 10
         queued, took = number * 7919 % 250_000, number * 104_729 % 30_000
-        times = (begun + 1 - min(queued, begun), begun + 1, begun + took)
+        times = (begun + 1 - min(queued, begun), begun + 1, begun + 1 + took)
         cause = max(0, number - number % 50)
-        trace.messages.extend((trace.next_id(), cause, actors[number % 20], kind, *times, 0))
+        seconds = (each / 1e9 for each in times)
+        trace.messages.extend(MESSAGE.pack(trace.next_id(), cause, marks[number % 20], *seconds))
     Recorder(trace, tmp_path, run="a").write()
 
     (part,) = parts_of(tmp_path, MessageHandled)
-    assert part.stat().st_size < 10 * FULL_MESSAGES
+    assert part.stat().st_size < 10 * 250_000
 
 
 # --- when it is written ---------------------------------------------------------------------------

@@ -5,7 +5,7 @@ from itertools import islice
 
 import pytest
 
-from runtime.tracing import CAUSE, MAX_ORIGIN, NOT_TIMED, ORIGIN_BITS, Trace, trace_bytes
+from runtime.tracing import CAUSE, MAX_ORIGIN, MESSAGE, NOT_TIMED, ORIGIN_BITS, Trace, trace_bytes
 from tests.support.traces import EPOCH_US, StandingTrace
 from wire.trace import MessageHandled, NodeStarted, NodeStopped, Stamp
 
@@ -33,21 +33,31 @@ def test_an_event_is_stamped_with_time_node_and_cause():
 
 def test_what_was_drained_is_not_drained_again_and_what_comes_later_is():
     trace = StandingTrace()
-    held = trace.messages.extend  # as an actor holds it
-    held(range(8))
+    held = trace.messages  # as an actor holds it
+    held += b"first"
     trace.leave("broker-1", NodeStarted())
     first = trace.drain()
-    held(range(8, 16))
+    held += b"second"
     second = trace.drain()
 
-    assert (first.messages, len(first.events)) == (list(range(8)), 2)
-    assert (second.messages, second.events) == (list(range(8, 16)), [])
-    assert trace.drain() == ([], [])
+    assert (first.messages, len(first.events)) == (b"first", 2)
+    assert (second.messages, second.events) == (b"second", [])
+    assert trace.drain() == (b"", [])
+
+
+def test_what_waits_is_counted_until_it_is_drained():
+    trace = StandingTrace()
+    trace.messages.extend(MESSAGE.pack(1, 0, 0, 1, 1, 1) * 3)
+    trace.leave("broker-1", NodeStarted())
+    before = trace.waiting()
+    trace.drain()
+
+    assert (before, trace.waiting()) == ((3, 1), (0, 0))
 
 
 def test_another_thread_may_drain_while_events_come():
     trace = StandingTrace()
-    taken = []
+    taken = bytearray()
     done = threading.Event()
 
     def drain():
@@ -56,13 +66,14 @@ def test_another_thread_may_drain_while_events_come():
 
     drainer = threading.Thread(target=drain)
     drainer.start()
+    messages = trace.messages
     for number in range(100_000):
-        trace.messages.extend((number,) * 8)
+        messages += MESSAGE.pack(*[number] * 6)
     done.set()
     drainer.join()
     taken += trace.drain().messages
 
-    assert taken == [number for number in range(100_000) for _ in range(8)]
+    assert list(MESSAGE.iter_unpack(taken)) == [(number,) * 6 for number in range(100_000)]
 
 
 def test_listeners_hear_events_that_are_not_recorded():
@@ -72,16 +83,14 @@ def test_listeners_hear_events_that_are_not_recorded():
     trace.leave("broker-1", NodeStarted())
 
     assert heard == [(1, NodeStarted())]
-    assert trace.drain() == ([], [])
+    assert trace.drain() == (b"", [])
 
 
-def test_a_row_of_integers_is_a_handled_message():
+def test_a_row_is_a_handled_message_with_times_to_the_nearest_microsecond():
     trace = StandingTrace()
-    actor = trace.number_of("broker-1", "broker-1/api")
-    kind = trace.kinds[NodeStarted]
-    begun = trace.now_ns() + 12_000
-    sent, ended = begun - 7_000, begun + 38_999
-    row = [7, 3, actor, kind, sent, begun, ended, 1]
+    mark = trace.marks_of("broker-1", "broker-1/api")[NodeStarted]
+    begun = trace.now_s() + 12e-6
+    row = MESSAGE.pack(7, 3, mark + 1, begun - 6.6e-6, begun, begun + 38.4e-6)
 
     assert list(trace.handled(row)) == [
         (
@@ -91,10 +100,25 @@ def test_a_row_of_integers_is_a_handled_message():
     ]
 
 
+def test_a_mark_names_one_actor_one_class_of_message_and_one_outcome():
+    trace = StandingTrace()
+    first = trace.marks_of("broker-1", "broker-1/api")
+    second = trace.marks_of("broker-2", "broker-2/api")
+    marks = [first[int], second[int], first[str], first[int]]
+
+    assert marks[0] == marks[3]
+    assert [trace.named(mark + at) for at, mark in enumerate(marks)] == [
+        ("broker-1", "broker-1/api", "int", "ok"),
+        ("broker-2", "broker-2/api", "int", "refused"),
+        ("broker-1", "broker-1/api", "str", "crashed"),
+        ("broker-1", "broker-1/api", "int", "cancelled"),
+    ]
+
+
 def test_a_message_without_a_time_of_sending_did_not_wait():
     trace = StandingTrace()
-    actor = trace.number_of("broker-1", "broker-1/api")
-    row = [1, 0, actor, trace.kinds[int], NOT_TIMED, 90_000, 91_000, 0]
+    mark = trace.marks_of("broker-1", "broker-1/api")[int]
+    row = MESSAGE.pack(1, 0, mark, NOT_TIMED, 90e-6, 91e-6)
 
     assert [event.queue_us for _, event in trace.handled(row)] == [0]
 
@@ -130,7 +154,7 @@ def test_two_traces_are_the_same_if_their_bytes_are():
 
 @pytest.mark.parametrize(("recording", "is_heard"), [(True, False), (False, True), (True, True)])
 def test_a_trace_is_on_if_it_is_recorded_or_listened_to(recording: bool, is_heard: bool):
-    trace = Trace(now_ns=lambda: 0, epoch_ns=0, recording=recording)
+    trace = Trace(now_s=lambda: 0.0, epoch_us=0, recording=recording)
     if is_heard:
         trace.listeners.append(lambda stamp, event: None)
 
@@ -138,7 +162,7 @@ def test_a_trace_is_on_if_it_is_recorded_or_listened_to(recording: bool, is_hear
 
 
 def test_a_trace_that_nobody_would_see_is_off_until_somebody_listens():
-    trace = Trace(now_ns=lambda: 0, epoch_ns=0, recording=False)
+    trace = Trace(now_s=lambda: 0.0, epoch_us=0, recording=False)
     pen = trace.at("broker-1")
     assert not pen.is_on
 

@@ -41,7 +41,7 @@ class Town:
 
     def __init__(self) -> None:
         self.where: dict[str, str] = {}
-        self.trace = Trace(now_ns=time.perf_counter_ns, epoch_ns=0)
+        self.trace = Trace(now_s=time.perf_counter, epoch_us=0)
         self.trace.listeners.append(self._listen)
         self.refusals = Mailbox()
         self._transports: list[WebSocketTransport] = []
@@ -359,7 +359,7 @@ class Receiver:
 async def main():
     async def resolve(name):
         return sys.argv[1]
-    trace = Trace(now_ns=time.perf_counter_ns, epoch_ns=0).at("far")
+    trace = Trace(now_s=time.perf_counter, epoch_us=0).at("far")
     transport = WebSocketTransport(resolve, trace)
     await transport.start()
     far = Endpoint("far", transport, trace)
@@ -620,7 +620,7 @@ async def test_calls_to_one_who_does_not_read_are_disconnected(town, monkeypatch
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "", "10.0.0.1", "example.org"])
 @pytest.mark.parametrize("token", [None, ""])
 def test_to_listen_off_loopback_needs_a_token(host, token):
-    trace = Trace(now_ns=lambda: 0, epoch_ns=0).at("test")
+    trace = Trace(now_s=lambda: 0, epoch_us=0).at("test")
 
     with pytest.raises(ValueError, match="a token is needed"):
         WebSocketTransport(Town.resolve, trace, host=host, token=token)
@@ -629,7 +629,7 @@ def test_to_listen_off_loopback_needs_a_token(host, token):
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.8.8.8", "::1", "localhost"])
 def test_to_listen_on_loopback_needs_no_token(host):
-    WebSocketTransport(Town.resolve, Trace(now_ns=lambda: 0, epoch_ns=0).at("test"), host=host)
+    WebSocketTransport(Town.resolve, Trace(now_s=lambda: 0, epoch_us=0).at("test"), host=host)
 
 
 async def test_those_who_know_the_token_talk(town):

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from runtime.recorder import Recorder
+from runtime.tracing import MESSAGE
 from spark.schema import schema_of
 from spark.source import NotATrace, read_events
 from tests.support.traces import EPOCH_US, StandingTrace, example_of, parts_of
@@ -24,11 +25,11 @@ def folder(tmp_path_factory) -> Path:
         if event is not MessageHandled:
             trace.leave("broker-1", example_of(event))
             trace.leave("broker-2", example_of(event))
-    actor, kind = trace.number_of("broker-1", "broker-1/api"), trace.kinds[NodeStarted]
-    begun = trace.now_ns() + 5_000
+    mark = trace.marks_of("broker-1", "broker-1/api")[NodeStarted]
+    begun = trace.now_s() + 5e-6
     for number in range(3):
-        took = number * 1_000
-        trace.messages.extend((100 + number, 7, actor, kind, begun - 4_000, begun, begun + took, 1))
+        times = (begun - 4e-6, begun, begun + number * 1e-6)
+        trace.messages.extend(MESSAGE.pack(100 + number, 7, mark + 1, *times))
     Recorder(trace, folder, run="20200913T120000", origin="2").write()
     return folder
 

@@ -8,7 +8,7 @@ from runtime.tracing import Trace
 from wire.trace import COLUMNS
 
 EPOCH_US = 1_600_000_000_000_000
-SECOND_NS = 1_000_000_000
+SECOND_US = 1_000_000
 
 
 class StandingTrace(Trace):
@@ -17,8 +17,8 @@ class StandingTrace(Trace):
     def __init__(self, *, origin: int = 0, recording: bool = True) -> None:
         self.at_us = 0
         super().__init__(
-            now_ns=lambda: SECOND_NS + self.at_us * 1000,  # 0 would mean: no time at all
-            epoch_ns=EPOCH_US * 1000 - SECOND_NS,
+            now_s=lambda: (SECOND_US + self.at_us) / 1e6,  # 0 would mean: no time at all
+            epoch_us=EPOCH_US - SECOND_US,
             origin=origin,
             recording=recording,
         )

@@ -13,21 +13,11 @@ async def drive(sim):
     return await Drive.start(sim)
 
 
-def times_of(sim, node):
-    """The controller's events on a node, taken from the trace."""
-    times = EventTimes()
-    for stamp, event in sim.trace.handled(sim.trace.messages):
-        if event.actor == f"{node}/controller":
-            now_ms = stamp.time_us / 1000
-            times.record(event.message, event.queue_us / 1000, event.handle_us / 1000, now_ms)
-    return times
-
-
 @pytest.mark.behaviour("B026")
 async def test_every_event_is_timed_by_its_type(sim, drive):
     await drive.create("orders", [2, 3])
 
-    times = times_of(sim, "broker-1")
+    times = drive.node(1).controller.times
 
     assert set(times.queue_ms) == set(times.processing_ms)
     assert set(times.queue_ms) >= {"Registered", "WatchEvent", "LeaderAndIsrAnswered"}
@@ -47,7 +37,7 @@ async def test_an_event_behind_a_slow_one_shows_its_time_in_the_queue(sim, drive
     sim.heal()
     await drive.settle()
 
-    times = times_of(sim, "broker-1")
+    times = drive.node(1).controller.times
 
     assert 2_000 <= times.processing_ms["WatchEvent"].percentile(100) < 2_010
     assert 2_000 <= times.queue_ms["WatchEvent"].percentile(100) < 2_010

@@ -8,14 +8,20 @@ import json
 import pytest
 
 from actors.controller.reign import ReignWatcher
-from runtime.keeper import Create
+from runtime.keeper import Create, Set
 from tests.support.drive import Drive
 from tests.support.moves import MoveInvariants, at_rest
 from wire.admin_znodes import ReassignPartitionsZNode
 from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata
 from wire.ids import TopicPartition
 from wire.trace import ReassignmentStep
-from wire.znodes import PartitionState, PartitionStateZNode, ReplicaAssignment, TopicZNode
+from wire.znodes import (
+    PartitionState,
+    PartitionStateZNode,
+    ReplicaAssignment,
+    TopicAssignment,
+    TopicZNode,
+)
 
 REQUEST = ReassignPartitionsZNode.path()
 DAY_MS = 86_400_000
@@ -128,6 +134,41 @@ async def test_unknown_partitions_and_topics_being_deleted_are_taken_out_of_the_
     assert drive.assignment("doomed") == at_rest(3, 4)
     assert steps(drive, "doomed") == steps(drive, "nothing") == []
     assert request_of(drive) == {waiting: (4,)}  # broker 4 is dead: it may come back
+
+
+@pytest.mark.behaviour("B100")
+@pytest.mark.parametrize("target", [(), (3, 3)])
+async def test_a_request_that_would_lose_the_partition_is_taken_out(drive, target):
+    """Kafka 2.4 to 3.9 do not look at targets in ZooKeeper, and obey."""
+    orders = await drive.create("orders", [2])
+
+    await drive.reassign({orders: target})
+    await drive.settle()
+
+    assert drive.assignment("orders") == at_rest(2)
+    assert steps(drive) == []
+    assert not drive.exists(REQUEST)
+
+
+@pytest.mark.behaviour("B087", "B105")
+async def test_partitions_added_while_another_moves_are_kept(drive):
+    orders = await drive.create("orders", [2])
+    expanded = TopicAssignment(
+        partitions={0: at_rest(2), 1: at_rest(4)}, topic_id=drive.context.topic_ids["orders"]
+    )
+    drive.at_first(  # between the controller's look at the topic and its write
+        ReassignmentStep,
+        lambda: drive.tree.commit(
+            [Set(TopicZNode.path("orders"), TopicZNode.encode(expanded))], 0, 0
+        ),
+        lambda event: event.step == "U1",
+    )
+
+    await drive.reassign({orders: [3]})
+    await drive.settle()
+
+    assert drive.assignment("orders", 0) == at_rest(3)
+    assert drive.assignment("orders", 1) == at_rest(4)
 
 
 @pytest.mark.behaviour("B100")

@@ -7,7 +7,7 @@ import pytest
 
 from actors.controller.events import RebalanceDue
 from runtime.keeper import Change, WatchEvent
-from runtime.tracing import MESSAGE_WIDTH
+from runtime.tracing import MESSAGE
 from tests.support.drive import Drive
 from wire.admin import (
     AlterPartitionReassignments,
@@ -74,12 +74,11 @@ def begin(drive, *requests):
 
 def handled(sim):
     """The controller actor's messages on broker 1: kind, sent, begun, ended."""
-    rows = sim.trace.messages
     found = []
-    for at in range(0, len(rows), MESSAGE_WIDTH):
-        _, _, actor, kind, sent, begun, ended, _ = rows[at : at + MESSAGE_WIDTH]
-        if sim.trace.actors[actor] == ("broker-1", "broker-1/controller"):
-            found.append((sim.trace.kinds.names[kind], sent, begun, ended))
+    for _, _, mark, sent, begun, ended in MESSAGE.iter_unpack(bytes(sim.trace.messages)):
+        node, actor, kind, _ = sim.trace.named(mark)
+        if (node, actor) == ("broker-1", "broker-1/controller"):
+            found.append((kind, sent, begun, ended))
     return found
 
 
