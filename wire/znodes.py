@@ -245,7 +245,7 @@ class TopicsZNode:
         return read_topic(f"/brokers/topics/{child}", child)
 
 
-class ReplicaAssignment(Struct, frozen=True, kw_only=True):
+class ReplicaAssignment(Struct, frozen=True, kw_only=True, gc=False):
     """The brokers that hold one partition, the preferred leader first."""
 
     replicas: tuple[BrokerId, ...]  # those being added and removed are among them
@@ -342,7 +342,7 @@ class PartitionZNode:
         return f"/brokers/topics/{partition.topic}/partitions/{partition.partition}"
 
 
-class PartitionState(Struct, frozen=True, kw_only=True):
+class PartitionState(Struct, frozen=True, kw_only=True, gc=False):
     """Who leads a partition, since which epoch, and who is in sync."""
 
     controller_epoch: ControllerEpoch  # of the controller that decided it

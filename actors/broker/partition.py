@@ -4,7 +4,8 @@ Rule: a broker takes a decision of the controller only if its leader epoch is gr
 it has (B135); who may be in sync is decided here and written by whoever owns the keeper.
 """
 
-from dataclasses import dataclass, replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from wire.control import LeaderAndIsrPartition
 from wire.errors import FencedLeaderEpoch, NotLeaderOrFollower, UnknownLeaderEpoch
@@ -20,8 +21,7 @@ from wire.ids import (
 from wire.znodes import PartitionState
 
 
-@dataclass(frozen=True)
-class HostedPartition:
+class HostedPartition(Struct, frozen=True, gc=False):
     """What the controller last decided, and what a leader changed since."""
 
     partition: TopicPartition

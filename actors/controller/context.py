@@ -74,7 +74,7 @@ class Broker(NamedTuple):
         return Node(self.id, first.host, first.port, self.registration.rack)
 
 
-class Leadership(Struct, frozen=True):
+class Leadership(Struct, frozen=True, gc=False):
     """Who leads a partition, as ZooKeeper has it, and the version under which it does."""
 
     leader: BrokerId

@@ -1,8 +1,8 @@
 """Bugs that Kafka had, or has, while partitions move: each runs with its guard and without it."""
 
-from dataclasses import replace
 
 import pytest
+from msgspec.structs import replace
 
 from actors.broker.partition import HostedPartition
 from actors.controller.moves import moving_to
