@@ -96,8 +96,9 @@ class Actor(_PykkaActor):  # type: ignore[misc]
         self.waited_s = 0.0  # how long the message at hand was in the inbox
         self.host: Host | None = None
         self._task: asyncio.Task[None] | None = None
-        self._piped: set[asyncio.Task[None]] = set()
-        self._timers: set[asyncio.TimerHandle] = set()
+        # Dicts for sets: these are cancelled in the order of their coming, in every run.
+        self._piped: dict[asyncio.Task[None], None] = {}
+        self._timers: dict[asyncio.TimerHandle, None] = {}
 
     # --- what subclasses write -------------------------------------------------------------
 
@@ -138,11 +139,11 @@ class Actor(_PykkaActor):  # type: ignore[misc]
         cause = CAUSE.get()[0]
 
         def ring() -> None:
-            self._timers.discard(handle)
+            self._timers.pop(handle, None)
             self._push_to_self(message, cause)
 
         handle = loop.call_later(delay_ms / 1000, ring)
-        self._timers.add(handle)
+        self._timers[handle] = None
         return Timer(handle)
 
     def pipe(self, awaitable: Awaitable[Any], wrap: Callable[[Outcome], Any]) -> None:
@@ -162,12 +163,12 @@ class Actor(_PykkaActor):  # type: ignore[misc]
             self._push_to_self(wrap(outcome), cause)
 
         def on_end(task: asyncio.Task[None]) -> None:
-            self._piped.discard(task)
+            self._piped.pop(task, None)
             if isinstance(awaitable, Coroutine):
                 awaitable.close()  # the actor may have been killed before it began
 
         task = asyncio.get_running_loop().create_task(run())
-        self._piped.add(task)
+        self._piped[task] = None
         task.add_done_callback(on_end)
 
     def preempt(self, message: Any) -> list[Any]:

@@ -52,6 +52,7 @@ from runtime.session import ConnectionLost, SessionKeeper
 from runtime.tracing import NodeTrace
 from wire.trace import WatchFired
 
+CONNECT_LOOK_S: Final = 0.1
 CONNECT_TIMEOUT_MS: Final = 15_000
 WATCHES_A_REQUEST: Final = 1_000
 CHANGES: Final = {
@@ -147,7 +148,11 @@ class _Session:
     async def connect(self) -> None:
         """Wait for the first connection, as long as it may take."""
         connected = self.client.start_async()
-        if not await asyncio.to_thread(connected.wait, CONNECT_TIMEOUT_MS / 1000):
+        deadline = self.loop.time() + CONNECT_TIMEOUT_MS / 1000
+        # A little at a time: whoever cancels this waits for the thread to come back.
+        while not await asyncio.to_thread(connected.wait, CONNECT_LOOK_S):
+            if self.loop.time() < deadline:
+                continue
             self.hang_up()
             raise KeeperUnreachable(detail=f"no server at {self._keeper.hosts} has answered")
         self.id = self.client.client_id[0] if self.client.client_id else 0

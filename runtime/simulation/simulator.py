@@ -5,7 +5,7 @@ numbered, so that a new part does not shift the dice of the others.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from random import Random
 from typing import Any, Final, Self, TypeVar
 
@@ -30,6 +30,10 @@ ZOOKEEPER: Final = "zookeeper"  # the other end of a node's link to the server
 
 class NeverQuiet(AssertionError):
     """Something goes on and on: the world did not settle."""
+
+
+class UnknownNode(LookupError):
+    """A fault names a node that is not there; the sentence says which are."""
 
 
 class SimulatedClock:
@@ -75,6 +79,7 @@ class Simulator:
         self._systems: dict[str, System] = {}
         self._worlds: dict[str, World] = {}
         self._lives: dict[str, int] = {}
+        self._clients: set[str] = set()
 
     async def __aenter__(self) -> Self:
         return self
@@ -111,6 +116,7 @@ class Simulator:
 
     def client(self, name: str) -> tuple[Network, Clock]:
         """A place on the network for somebody who is no node."""
+        self._clients.add(name)
         first = self.random(f"client/{name}").getrandbits(40)
         network = Endpoint(name, self.network, self.trace.at(name), first_correlation=first)
         return network, SimulatedClock(self.loop)
@@ -155,6 +161,7 @@ class Simulator:
 
     def kill(self, node: str) -> None:
         """End a node as a power cut would: unsynced bytes are lost, its session times out."""
+        self._check_lives(node)
         self._injected("kill", node)
         system, world = self._systems.pop(node, None), self._worlds[node]
         if system is not None:
@@ -180,6 +187,7 @@ class Simulator:
 
     def pause(self, node: str) -> None:
         """Freeze a node: it handles nothing, takes nothing, pings nobody."""
+        self._check_lives(node)
         self._injected("pause", node)
         self._systems[node].pause()
         self.network.pause(node)
@@ -187,6 +195,7 @@ class Simulator:
 
     def resume(self, node: str) -> None:
         """Let a frozen node go on."""
+        self._check_lives(node)
         self._healed("pause", node)
         self._keeper(node).resume()
         self.network.resume(node)
@@ -194,6 +203,7 @@ class Simulator:
 
     def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
+        self._check_known(source, destination)
         self._injected("cut", source, destination)
         if ZOOKEEPER in {source, destination}:
             self.zookeeper.cut(destination if source == ZOOKEEPER else source)
@@ -204,16 +214,19 @@ class Simulator:
 
     def hold(self, source: str, destination: str) -> None:
         """Keep what is sent from one node to another until healed."""
+        self._check_known(source, destination)
         self._injected("hold", source, destination)
         self.network.hold(source, destination)
 
     def expire_session(self, node: str) -> None:
         """End a node's ZooKeeper session although it is well."""
+        self._check_lives(node)
         self._injected("expire session", node)
         self.zookeeper.expire(node)
 
     def lose_reply(self, node: str) -> None:
         """Apply the node's next ZooKeeper write, and lose the answer."""
+        self._check_lives(node)
         self._injected("lose reply", node)
         self.zookeeper.lose_reply(node)
 
@@ -228,6 +241,18 @@ class Simulator:
     def trace_bytes(self) -> bytes:
         """The whole trace so far: two runs of one seed give the same bytes."""
         return trace_bytes(self.trace)
+
+    def _check_lives(self, node: str) -> None:
+        """A fault that would hit nobody is a mistake in a script."""
+        if node not in self._worlds:
+            raise UnknownNode(f"{node!r} does not live here; {_names(self._worlds)} do")
+
+    def _check_known(self, *nodes: str) -> None:
+        """A link may lead to a node that is down, not to one that never was."""
+        known = {ZOOKEEPER, *self._clients, *self._lives}
+        for node in nodes:
+            if node not in known:
+                raise UnknownNode(f"there is no {node!r}; there are {_names(known)}")
 
     def _disk(self, node: str) -> SimulatedDisk:
         if node not in self._disks:
@@ -249,6 +274,10 @@ class Simulator:
 
     def _healed(self, fault: str, target: str) -> None:
         self._pen(FaultHealed(fault, target))
+
+
+def _names(nodes: Iterable[str]) -> str:
+    return ", ".join(sorted(nodes)) or "none"
 
 
 def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:

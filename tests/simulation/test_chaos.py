@@ -20,19 +20,24 @@ SEEDS = (34, 88, 116, 133, 171, 280, 293, 916, *range(1, 31))
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_random_faults_and_administration_end_well(seed):
+    run(lambda: chaos(seed, is_wide=False))
+
+
+@pytest.mark.parametrize("seed", range(1, 31))
+def test_random_faults_requests_and_goodbyes_end_well(seed):
     run(lambda: chaos(seed))
 
 
 @pytest.mark.parametrize("seed", [1, 2])
 def test_one_seed_is_one_run_of_the_controller_too(seed):
-    def trace_of(hash_seed: str) -> str:
+    def trace_of(hash_seed: str, malloc: str) -> str:
         command = [sys.executable, "-m", "tests.simulation.chaos", str(seed)]
-        environment = os.environ | {"PYTHONHASHSEED": hash_seed}
+        environment = os.environ | {"PYTHONHASHSEED": hash_seed, "PYTHONMALLOC": malloc}
         return subprocess.run(
             command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True
         ).stdout
 
-    first, second = trace_of("1"), trace_of("4242")
+    first, second = trace_of("1", "pymalloc"), trace_of("4242", "malloc")
 
     assert first == second
     assert first.endswith(f"{hashlib.sha256(run(lambda: chaos(seed))).hexdigest()}\n")
