@@ -6,6 +6,7 @@ node. A node that goes down by itself is noticed, its World cut off; the others 
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any, Final, Protocol, Self
 
 from actors.client.admin import Admin
@@ -13,7 +14,7 @@ from actors.config import BrokerConfig
 from actors.node import Node, NodeState, node_name
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
-from runtime.keeper import Keeper, KeeperError
+from runtime.keeper import Keeper, KeeperError, SessionEvent, SessionState
 from runtime.real import RealProcess
 from runtime.simulation.simulator import Simulator
 from runtime.system import STOPPED, System
@@ -48,6 +49,26 @@ class Universe(Protocol):
         """The node is dead: nothing of it speaks any more."""
 
 
+class SessionNews:
+    """Tells when a broker loses ZooKeeper, and when it has it again."""
+
+    def __init__(self, broker: int, announce: Announce) -> None:
+        self._broker = broker
+        self._announce = announce
+        self._has_lost_it = False
+
+    def tell(self, event: SessionEvent) -> None:
+        """The session's state is another; the first connection and the farewell are no news."""
+        match event.state:
+            case SessionState.SUSPENDED:
+                self._announce(f"broker {self._broker} has lost ZooKeeper, and waits for it")
+            case SessionState.EXPIRED:
+                self._announce(f"broker {self._broker} has lost its session, and opens another")
+            case SessionState.CONNECTED if self._has_lost_it:
+                self._announce(f"broker {self._broker} has ZooKeeper again")
+        self._has_lost_it = event.state is not SessionState.CONNECTED
+
+
 class NodeCluster:
     """Brokers that live in one universe."""
 
@@ -78,6 +99,8 @@ class NodeCluster:
 
     async def start_broker(self, broker: int) -> Node:
         """Start a broker that is not running."""
+        if broker in self.nodes and self.nodes[broker].system.is_up:
+            raise ValueError(f"broker {broker} is running already")
         rack = self._racks.get(broker)
         config = BrokerConfig(broker_id=broker, broker_rack=rack, **self._overrides)
         world, (host, port) = await self._universe.open(node_name(broker))
@@ -85,6 +108,7 @@ class NodeCluster:
         node = Node(config, world, (endpoint,), on_down=self._on_down, on_state=self._on_state)
         self._universe.adopt(node.system)
         self.nodes[broker] = node
+        world.keeper.listen(SessionNews(broker, self._announce))
         try:
             epoch = await node.start()
         except BaseException:
@@ -96,19 +120,23 @@ class NodeCluster:
     async def stop_nodes(self) -> None:
         """Stop every broker, last started first; none waits for what nobody can take over."""
         for broker, node in reversed(tuple(self.nodes.items())):
-            if node.state is not NodeState.STOPPED:
+            if node.state is NodeState.STOPPED:
+                continue
+            if node.world.keeper.state is SessionState.CONNECTED:
                 await self.stop_broker(broker, retries=0)
+            else:  # nobody hears a farewell, and the wait for somebody could be without end
+                node.kill("it was stopped without ZooKeeper")
 
     async def stop_broker(self, broker: int, *, retries: int | None = None) -> None:
         """Stop a broker in its own time: leadership moves away, then it leaves."""
-        node = self.nodes[broker]
+        node = self._node(broker)
         await node.stop(retries=retries)
         await self._universe.leave(node.world)
         self._announce(f"broker {broker} has stopped")
 
     def kill(self, broker: int) -> None:
         """End a broker as a power cut would."""
-        self.nodes[broker].kill()
+        self._node(broker).kill()
 
     @property
     def controller(self) -> Node | None:
@@ -120,6 +148,12 @@ class NodeCluster:
         self._clients += 1
         network, clock = self._universe.client(f"admin-{self._clients}")
         return Admin(network, clock, [node_name(each) for each in self.brokers], name_of=node_name)
+
+    def _node(self, broker: int) -> Node:
+        if broker not in self.nodes:
+            known = ", ".join(map(str, sorted(self.nodes))) or "none"
+            raise ValueError(f"there is no broker {broker}; there are: {known}")
+        return self.nodes[broker]
 
     def _on_state(self, node: Node) -> None:
         if node.state is NodeState.CONTROLLER:
@@ -148,9 +182,11 @@ class Cluster(NodeCluster):
         trace: Path | None = None,
         session_timeout_ms: int = 6_000,
         overrides: Mapping[str, Any] | None = None,
+        racks: Mapping[int, str] | None = None,
         announce: Announce | None = None,
     ) -> None:
         self._given = data
+        self._trace = trace
         self._folder: Folder | None = None
         self._zookeeper = zookeeper
         self._embedded: EmbeddedZooKeeper | None = None
@@ -162,6 +198,7 @@ class Cluster(NodeCluster):
             brokers=brokers,
             session_timeout_ms=session_timeout_ms,
             overrides=overrides,
+            racks=racks,
             announce=announce,
         )
 
@@ -186,17 +223,28 @@ class Cluster(NodeCluster):
 
     async def start(self) -> None:
         """Start ZooKeeper if it is ours, then every broker."""
+        if self._trace is not None:
+            # What cannot be written is told now, and not lost later.
+            self._trace.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=self._trace).close()
         self._folder = Folder.open(self._given)
         self.process.data = self._folder.path
         if self._zookeeper is None:
             self._embedded = EmbeddedZooKeeper(data=self._folder.path / "zookeeper")
             await self._embedded.start()
             self._announce(f"ZooKeeper is up at {self._embedded.hosts}")
+        else:
+            self._announce(f"looking for ZooKeeper at {self._zookeeper}")
         self.process.zookeeper = self.zookeeper
         await self.process.start()
         await self.start_nodes()
-        while self.controller is None:  # the brokers are up when somebody cares for them
+        # Up they are when one cares for them and all know each other: a client may ask any of them.
+        while self.controller is None or not self._know_each_other():
             await next(iter(self.nodes.values())).world.clock.sleep(POLL_MS)
+
+    def _know_each_other(self) -> bool:
+        up = {broker: node for broker, node in self.nodes.items() if node.system.is_up}
+        return all(up.keys() <= node.replica_manager.cache.brokers.keys() for node in up.values())
 
     async def close(self) -> None:
         """Stop every broker, then ZooKeeper if it is ours, and leave nothing behind."""
@@ -234,7 +282,7 @@ class SimulatedCluster(NodeCluster):
 
     def kill(self, broker: int) -> None:
         """End a broker as a power cut would."""
-        self.simulator.kill(node_name(broker))
+        self.simulator.kill(self._node(broker).world.node)
 
 
 async def resolve(keeper: Keeper, node: str) -> str | None:

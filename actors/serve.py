@@ -29,7 +29,8 @@ async def serve(
     )
     try:
         async with cluster:
-            announce(f"{brokers} brokers are up; Ctrl-C stops them")
+            who = "1 broker is" if brokers == 1 else f"{brokers} brokers are"
+            announce(f"{who} up; Ctrl-C stops {'it' if brokers == 1 else 'them'}")
             await forever()
     except KeeperUnreachable:
         raise Sentence(f"no ZooKeeper has answered at {zookeeper or cluster.zookeeper}") from None
@@ -37,5 +38,7 @@ async def serve(
         raise Sentence(f"{error}: is another cluster running on this ZooKeeper?") from None
     except (JavaMissing, ZooKeeperFailed, FolderInUse) as error:
         raise Sentence(str(error)) from None
+    except (FileExistsError, NotADirectoryError) as error:
+        raise Sentence(f"{error.filename} is not a folder") from None
     except OSError as error:
         raise Sentence(f"{error.filename or data or 'a socket'}: {error.strerror}") from None

@@ -92,7 +92,7 @@ def plan_topic(
     """A new topic (B083); `planned` are the others of the same request."""
     topic = new.topic
     check_topic_name(topic)
-    if topic in view.topics:
+    if topic in view.topics or topic in view.deleting:  # gone only when the request is, too
         state = "exists and is being deleted" if topic in view.deleting else "exists already"
         raise TopicAlreadyExists(f"Topic {topic!r} {state}.")
     if others := colliding(topic, chain(view.topics, planned) if _may_collide(topic) else ()):

@@ -144,7 +144,9 @@ class Admin:
         """Leaders, replicas and in-sync replicas of these topics, or of all."""
         request = Metadata(topics=None if topics is None else tuple(topics))
         response = await self._connection.ask_any(request, timeout_ms)
-        return {each.topic: error_of(each) or each for each in response.topics}
+        return {
+            each.topic: error_of(each, f"Topic {each.topic!r}") or each for each in response.topics
+        }
 
     # --- the cluster ---------------------------------------------------------------------------
 
@@ -235,11 +237,13 @@ class Admin:
         return {each.partition: each for each in checked(response).partitions}
 
 
-def error_of(answered: Answered) -> ApiError | None:
-    """The exception that an answer amounts to."""
+def error_of(answered: Answered, what: str = "") -> ApiError | None:
+    """The exception that an answer amounts to; where it has no sentence, `what` is named."""
     if answered.error_code is ErrorCode.NONE:
         return None
-    sentence = getattr(answered, "error_message", None) or answered.error_code.name
+    sentence = getattr(answered, "error_message", None) or (
+        f"{what}: {answered.error_code.name}" if what else answered.error_code.name
+    )
     return exception_of(answered.error_code)(sentence)
 
 

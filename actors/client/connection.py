@@ -14,6 +14,7 @@ from wire.errors import (
     ApiError,
     BrokerNotAvailable,
     ErrorCode,
+    InvalidRequest,
     MalformedMessage,
     RequestTimedOut,
     exception_of,
@@ -111,18 +112,29 @@ class Connection:
     async def _call(self, to: str, request: Request[Response], within_ms: int) -> Response:
         """One attempt; an answer with a code that passes is raised."""
         name = type(request).__name__
-        data = await self._network.call(
-            to, encode(request), timeout_ms=within_ms + ANSWER_MS, label=name
-        )
+        try:
+            payload = encode(request)
+        except (OverflowError, TypeError, UnicodeEncodeError) as error:
+            raise InvalidRequest(f"{name} cannot be sent: {error}") from error
+        data = await self._network.call(to, payload, timeout_ms=within_ms + ANSWER_MS, label=name)
         response = decode(data)
         if isinstance(response, ApiVersionsResponse) and response.error_code:
-            raise exception_of(response.error_code)(f"{to} does not take {name}")
+            raise exception_of(response.error_code)(f"{to} does not take {name}{_flaw(request)}")
         if not isinstance(response, RESPONSE_OF[type(request)]):
             raise MalformedMessage(f"{to} answered {name} with {type(response).__name__}")
         for code in codes_in(response):
             if code in PASSING:
                 raise exception_of(code)(f"{to} answered {name} with {code.name}")
         return response  # type: ignore[return-value]  # RESPONSE_OF says what Request[…] says
+
+
+def _flaw(request: Request[Response]) -> str:
+    """What a broker finds wrong with a request that is not one: a value of another type, say."""
+    try:
+        decode(encode(request))
+    except MalformedMessage as error:
+        return f": {error.__cause__ or error}"
+    return ""
 
 
 def codes_in(response: object) -> list[ErrorCode]:

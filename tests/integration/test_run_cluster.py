@@ -1,6 +1,7 @@
 """bin/run-cluster as a person uses it: real processes, real ZooKeeper, real signals."""
 
 import json
+import os
 import signal
 
 import pytest
@@ -77,7 +78,7 @@ def test_a_killed_cluster_leaves_no_process_behind(tmp, moment):
     for java in javas:
         wait_for_end(java)
     with run_cluster("--brokers", "1", tmp=tmp) as another:  # sweeps what the killed one left
-        another.line_with("1 brokers are up")
+        another.line_with("1 broker is up")
         another.interrupt()
     assert list(tmp.iterdir()) == []
 
@@ -122,7 +123,7 @@ def test_two_clusters_do_not_share_a_folder_nor_an_id(tmp):
     data = tmp / "data"
     with run_cluster("--brokers", "1", "--data", str(data), tmp=tmp) as cluster:
         hosts = cluster.line_with("ZooKeeper is up at").rpartition(" ")[2]
-        cluster.line_with("1 brokers are up")
+        cluster.line_with("1 broker is up")
 
         with run_cluster("--data", str(data), tmp=tmp) as second:
             assert second.end()[::2] == (1, f"run-cluster: another process works in {data}\n")
@@ -143,10 +144,33 @@ def test_a_cluster_can_use_a_zookeeper_that_runs_already(tmp, zookeeper):
         assert cluster.interrupt()[0] == 0
 
 
+def test_it_tells_that_zookeeper_is_gone_and_still_stops_on_ctrl_c(tmp):
+    with run_cluster("--brokers", "2", tmp=tmp) as cluster:
+        cluster.line_with("2 brokers are up")
+
+        os.kill(java_of(tmp), signal.SIGKILL)
+        cluster.line_with("has lost ZooKeeper, and waits for it")
+        cluster.line_with("has lost ZooKeeper, and waits for it")
+        code, out, err = cluster.interrupt()
+
+    assert (code, err) == (0, "")
+    assert out.splitlines() == [
+        "broker 2 is down: it was stopped without ZooKeeper",
+        "broker 1 is down: it was stopped without ZooKeeper",
+        "ZooKeeper has stopped",
+    ]
+    assert list(tmp.iterdir()) == []
+
+
+def test_it_says_where_it_looks_for_zookeeper(tmp):
+    with run_cluster("--zookeeper", "127.0.0.1:1", tmp=tmp) as cluster:
+        assert cluster.line_with("ZooKeeper") == "looking for ZooKeeper at 127.0.0.1:1"
+
+
 def test_a_trace_is_written_where_it_was_asked_for(tmp):
     trace = tmp / "trace"
     with run_cluster("--brokers", "1", "--trace", str(trace), tmp=tmp) as cluster:
-        cluster.line_with("1 brokers are up")
+        cluster.line_with("1 broker is up")
         assert cluster.interrupt()[0] == 0
 
     assert {"BrokerRegistered", "MessageHandled"} <= {folder.name for folder in trace.iterdir()}
@@ -158,6 +182,15 @@ def test_a_trace_is_written_where_it_was_asked_for(tmp):
         (("--brokers", "0"), "'0' is not a number from 1 to 1000"),
         (("--brokers", "three"), "'three' is not a number"),
         (("--data", "/proc/nothing"), "run-cluster: /proc/nothing: No such file or directory"),
+        (("--data", "/etc/passwd"), "run-cluster: /etc/passwd is not a folder"),
+        (("--data", ""), "the folder has no name"),
+        (("--trace", "/etc/passwd"), "run-cluster: /etc/passwd is not a folder"),
+        (("--trace", "/proc"), "run-cluster: /proc"),
+        (("--zookeeper", ""), "'' is not HOST:PORT"),
+        (("--zookeeper", ":::"), "':::' is not HOST:PORT"),
+        (("--zookeeper", "here:2181,"), "'here:2181,' is not HOST:PORT"),
+        (("--zookeeper", "here:65536"), "'here:65536' is not HOST:PORT"),
+        (("--zookeeper", "here:2181/a//b"), "'here:2181/a//b' is not HOST:PORT"),
     ],
 )
 def test_bad_input_is_one_sentence_and_a_bad_exit_code(tmp, arguments, sentence):
