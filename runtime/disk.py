@@ -33,6 +33,7 @@ from runtime.files import (
     replace_whole,
     segments_of,
 )
+from runtime.mapped import Mapped
 
 ERRORS: Final[Mapping[int, type[DiskError]]] = {
     errno.ENOENT: FileMissing,
@@ -89,12 +90,14 @@ class RealFile:
         inode: _Inode,
         *,
         writable: bool,
+        mapped: bool,
         on_close: Callable[[], None],
     ) -> None:
         self.path = path
         self._descriptor = descriptor
         self._inode = inode
         self._is_writable = writable
+        self._mapped = Mapped(descriptor) if mapped else None
         self._on_close = on_close
         self._is_closed = False
 
@@ -130,6 +133,10 @@ class RealFile:
         if wanted <= 0:
             return b""
         try:
+            if self._mapped is not None:
+                found = self._mapped.read(position, position + wanted, self._inode.size)
+                if found is not None:
+                    return found
             data = os.pread(self._descriptor, wanted, position)
             while len(data) < wanted:
                 more = os.pread(self._descriptor, wanted - len(data), position + len(data))
@@ -161,6 +168,8 @@ class RealFile:
             return
         self._is_closed = True
         self._on_close()
+        if self._mapped is not None:
+            self._mapped.close()
         try:
             os.close(self._descriptor)
         except OSError as error:
@@ -206,7 +215,7 @@ class RealDisk:
         self._inodes: dict[tuple[int, int], _Inode] = {}  # of the files open now
         self._asides: set[str] = set()
 
-    def open(self, path: str, *, create: bool = False) -> File:
+    def open(self, path: str, *, create: bool = False, mapped: bool = False) -> File:
         if not path:
             raise WrongKind(path)
         with self._entry(path) as (parent, name):
@@ -221,7 +230,9 @@ class RealDisk:
             if not inode.handles:
                 del self._inodes[key]
 
-        return RealFile(path, descriptor, inode, writable=writable, on_close=on_close)
+        return RealFile(
+            path, descriptor, inode, writable=writable, mapped=mapped, on_close=on_close
+        )
 
     def exists(self, path: str) -> bool:
         try:

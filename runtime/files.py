@@ -124,8 +124,10 @@ class File(Protocol):
 class Disk(Protocol):
     """One node's folder. Paths are relative, with "/" between names; "" is the folder itself."""
 
-    def open(self, path: str, *, create: bool = False) -> File:
-        """Open a file; with `create`, make it if it is missing and its directory is there."""
+    def open(self, path: str, *, create: bool = False, mapped: bool = False) -> File:
+        """Open a file; with `create`, make it if it is missing and its directory is there.
+
+        `mapped` changes no answer: small reads of a long file are then faster."""
 
     def exists(self, path: str) -> bool:
         """Whether a file or directory has this name."""

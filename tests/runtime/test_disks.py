@@ -49,9 +49,19 @@ def real(folder: Path) -> RealDisk:
     return RealDisk(folder)
 
 
-@pytest.fixture(params=["real", "simulated"])
-def disk(request: pytest.FixtureRequest, real: RealDisk) -> Disk:
-    return real if request.param == "real" else SimulatedDisk(Random(1))
+class MappingDisk(RealDisk):
+    """Reads all it can as memory."""
+
+    def open(self, path: str, *, create: bool = False, mapped: bool = True) -> File:
+        return super().open(path, create=create, mapped=mapped)
+
+
+@pytest.fixture(params=["real", "mapped", "simulated"])
+def disk(request: pytest.FixtureRequest, folder: Path, monkeypatch: pytest.MonkeyPatch) -> Disk:
+    if request.param == "mapped":
+        monkeypatch.setattr("runtime.mapped.GROWTH_BYTES", 1)
+        return MappingDisk(folder)
+    return RealDisk(folder) if request.param == "real" else SimulatedDisk(Random(1))
 
 
 @pytest.fixture
@@ -160,6 +170,57 @@ class TestBytes:
         await syncs
 
         assert content(disk, "log") == b"abcd"
+
+
+class TestMapped:
+    def test_small_reads_of_a_long_file_follow_what_is_done_to_it(self, disk: Disk) -> None:
+        with contextlib.closing(disk.open("index", create=True, mapped=True)) as file:
+            data = bytes(range(256)) * 1024
+            for at in range(0, len(data), 1000):
+                file.append(data[at : at + 1000])
+                assert file.read_at(at // 2, 7) == data[at // 2 : at // 2 + 7]
+            file.write_at(70_000, b"in place")
+            file.truncate(70_004)
+            assert (file.read_at(70_000, 99), file.read_at(70_004, 1)) == (b"in p", b"")
+            file.write_at(70_006, b"again")
+            assert file.read_at(70_000, 99) == b"in p\0\0again"
+            file.truncate(0)
+            assert file.read_at(0, 9) == b""
+
+    def test_what_another_handle_does_is_seen(self, disk: Disk, opened: Open) -> None:
+        with contextlib.closing(disk.open("index", create=True, mapped=True)) as file:
+            other = opened("index")
+            other.append(bytes(100_000))
+            assert file.read_at(99_999, 9) == b"\0"
+            other.write_at(99_999, b"x")
+            assert file.read_at(99_999, 9) == b"x"
+            other.truncate(10)
+            assert file.read_at(9, 9) == b"\0"
+
+    def test_a_mapped_file_lets_go_of_all_when_it_is_closed(self, disk: Disk) -> None:
+        before = descriptors()
+        file = disk.open("index", create=True, mapped=True)
+        file.append(bytes(100_000))
+        file.read_at(0, 9)
+
+        file.close()
+        file.close()
+
+        assert descriptors() == before
+        with pytest.raises(FileClosed):
+            file.read_at(0, 9)
+
+    async def test_a_crash_forgets_of_a_mapped_file_what_was_not_synced(self) -> None:
+        disk = SimulatedDisk(Random(1))
+        file = disk.open("index", create=True, mapped=True)
+        file.append(b"kept")
+        await file.sync()
+        await disk.sync_directory("")
+        file.append(b"lost")
+
+        disk.crash(keep_nothing=True)
+
+        assert content(disk, "index") == b"kept"
 
 
 REFUSED: dict[type[DiskError], list[str]] = {

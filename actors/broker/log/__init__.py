@@ -1,0 +1,1 @@
+"""A replica's log on disk: Kafka's files, byte for byte."""

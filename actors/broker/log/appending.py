@@ -1,0 +1,140 @@
+"""What may be appended to a log, decided before anything is written.
+
+Rule: all of it is sound or all of it is refused. A leader gives each batch its offsets and epoch in
+place and stores the other bytes as they came (D6); a follower stores what the leader has, as it is.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from actors.broker.log.config import LogConfig, TimestampType
+from wire.errors import (
+    CorruptRecordBatch,
+    ErrorCode,
+    InvalidRecord,
+    MessageTooLarge,
+    exception_of,
+)
+from wire.ids import LeaderEpoch, Offset
+from wire.records import (
+    BatchHeader,
+    Buffer,
+    Compression,
+    RecordBatch,
+    assign,
+    batches,
+    decode_header,
+    decode_records,
+    stamp_append_time,
+    verify,
+)
+
+RecordBatchTooLarge: Final = exception_of(ErrorCode.RECORD_LIST_TOO_LARGE)
+
+
+class UnexpectedAppend(Exception):
+    """What a follower was given does not continue its log. It is a bug, here or at its leader."""
+
+
+class UnexpectedAppendOffset(UnexpectedAppend):
+    """The batch begins before the log's end, or leaves a gap that compaction does not explain."""
+
+
+class FallingLeaderEpoch(UnexpectedAppend):
+    """The batch is of an earlier leader than the one before it."""
+
+
+class Appended(Struct, frozen=True, kw_only=True):
+    """What an append did."""
+
+    first_offset: Offset
+    last_offset: Offset  # one less than the first if there was nothing to append
+    log_append_time_ms: int  # NO_TIMESTAMP_MS if records keep their producer's time
+    log_start_offset: Offset
+    has_rolled: bool  # a segment is complete: worth a flush, and a reason to answer fetches (B165)
+
+
+class Accepted(Struct, frozen=True):
+    """Sound batches, as they will be written."""
+
+    data: memoryview
+    headers: list[BatchHeader]
+
+
+def accept_from_producer(
+    data: Buffer, end_offset: Offset, leader_epoch: LeaderEpoch, now_ms: int, config: LogConfig
+) -> Accepted:
+    """Check, then give offsets from `end_offset` on; what cannot be written to is copied once."""
+    view = memoryview(data).cast("B")
+    found = list(batches(view))
+    if not found or _size(found) != len(view):
+        raise CorruptRecordBatch(f"{len(view)} bytes that do not end with a whole batch")
+    for batch in found:
+        _check_from_producer(batch, config)
+    if view.readonly:
+        view = memoryview(bytearray(view))
+    headers = []
+    for batch in found:
+        at = batch.position
+        if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+            stamp_append_time(view, at, timestamp_ms=now_ms)
+        assign(view, at, base_offset=end_offset, leader_epoch=leader_epoch)
+        header = decode_header(view, at)
+        headers.append(header)
+        end_offset = header.next_offset
+    return Accepted(view, headers)
+
+
+def accept_from_leader(
+    data: Buffer, end_offset: Offset, latest_epoch: LeaderEpoch, config: LogConfig
+) -> Accepted:
+    """Check that it continues the log; a batch cut short at the end of a fetch is left out."""
+    view = memoryview(data).cast("B")
+    found = list(batches(view))
+    for batch in found:
+        verify(batch)
+        header = batch.header
+        has_gap = header.base_offset > end_offset and not config.is_compacted
+        if header.base_offset < end_offset or has_gap:
+            raise UnexpectedAppendOffset(
+                f"a batch from offset {header.base_offset} on, at the log's end {end_offset}"
+            )
+        if header.partition_leader_epoch < latest_epoch:
+            raise FallingLeaderEpoch(
+                f"offset {header.base_offset} is of epoch {header.partition_leader_epoch}, "
+                f"after epoch {latest_epoch}"
+            )
+        end_offset, latest_epoch = header.next_offset, header.partition_leader_epoch
+    return Accepted(view[: _size(found)], [batch.header for batch in found])
+
+
+def _size(found: Sequence[RecordBatch]) -> int:
+    return sum(batch.header.size_in_bytes for batch in found)
+
+
+def _check_from_producer(batch: RecordBatch, config: LogConfig) -> None:
+    header, size = batch.header, batch.header.size_in_bytes
+    if size > config.max_message_bytes:
+        raise MessageTooLarge(
+            f"a batch of {size} bytes, and {config.max_message_bytes} are allowed"
+        )
+    if size > config.segment_bytes:
+        raise RecordBatchTooLarge(f"a batch of {size} bytes fits no segment")
+    verify(batch)
+    # As LogValidator.validateBatch: only compaction may leave records out.
+    if header.record_count != header.last_offset_delta + 1:
+        raise InvalidRecord(
+            f"{header.record_count} records at {header.last_offset_delta + 1} offsets"
+        )
+    if config.is_compacted and not header.is_control:
+        _check_keys(batch)
+
+
+def _check_keys(batch: RecordBatch) -> None:
+    """Compaction keeps the last record of a key, so each must have one."""
+    if batch.header.compression is Compression.NONE:
+        for record in decode_records(batch):
+            if record.key is None:
+                raise InvalidRecord("a record without a key, for a log that is compacted")

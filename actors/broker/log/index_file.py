@@ -1,0 +1,101 @@
+"""A sorted table of entries of one size in a file, looked up by halves.
+
+Rule: every entry is greater than the one before it, and the file holds whole entries and nothing
+else. As in Kafka it is read as memory. Unlike Kafka's it is as long as its entries, and is written
+by system calls: a full disk is then an error and not a signal, and a close has nothing to trim.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+
+from runtime.files import Disk
+
+
+class IndexFull(Exception):
+    """There is no room for one entry more: the segment must roll."""
+
+
+class _Keys(Sequence[bytes]):
+    """The first bytes of each entry: big-endian and never negative, so they sort as numbers do."""
+
+    def __init__(self, index: "IndexFile", start: int, length: int) -> None:
+        self._index = index
+        self._start = start
+        self._length = length
+
+    def __len__(self) -> int:
+        return self._index.count
+
+    def __getitem__(self, number: int) -> bytes:  # type: ignore[override]  # it is not sliced
+        return self._index.read(number, self._start, self._length)
+
+
+class IndexFile:
+    """The entries of one index."""
+
+    def __init__(self, disk: Disk, path: str, entry_bytes: int, max_bytes: int) -> None:
+        self._file = disk.open(path, create=True, mapped=True)
+        self._entry_bytes = entry_bytes
+        self.count = self._file.size // entry_bytes
+        self.max_count = max_bytes // entry_bytes
+        self._is_synced = False
+        # The last entry is wanted at every append.
+        self.last = self.entry(self.count - 1) if self.count else b""
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the file has no bytes that are not an entry."""
+        return self._file.size == self.count * self._entry_bytes
+
+    @property
+    def size(self) -> int:
+        """Of the entries, in bytes."""
+        return self.count * self._entry_bytes
+
+    def entry(self, number: int) -> bytes:
+        """One entry, counted from 0."""
+        return self.read(number, 0, self._entry_bytes)
+
+    def read(self, number: int, start: int, length: int) -> bytes:
+        """Some bytes of one entry."""
+        return self._file.read_at(number * self._entry_bytes + start, length)
+
+    def append(self, entry: bytes) -> None:
+        """Whoever calls has seen to it that it is greater than the last."""
+        if self.count >= self.max_count:
+            raise IndexFull(self._file.path)
+        self._is_synced = False
+        self._file.write_at(self.size, entry)
+        self.count += 1
+        self.last = entry
+
+    def count_up_to(self, key: bytes, start: int = 0) -> int:
+        """How many entries have a key, at this place in them, that is not greater."""
+        return bisect_right(_Keys(self, start, len(key)), key)
+
+    def all(self) -> bytes:
+        """Every entry, in one read."""
+        return self._file.read_at(0, self.size)
+
+    def truncate(self, count: int) -> None:
+        """Keep the first so many: at once for who looks things up, and then in the file."""
+        if count < self.count:
+            self.count = count
+            self.last = self.entry(count - 1) if count else b""
+        if self._file.size != self.size:
+            self._is_synced = False
+            self._file.truncate(self.size)
+
+    async def sync(self) -> None:
+        """Make it durable, if it is not."""
+        if not self._is_synced:
+            self._is_synced = True
+            try:
+                await self._file.sync()
+            except BaseException:
+                self._is_synced = False
+                raise
+
+    def close(self) -> None:
+        """Let go of the file."""
+        self._file.close()

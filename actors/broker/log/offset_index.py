@@ -1,0 +1,90 @@
+"""Where in a segment an offset is to be found: Kafka's .index file (B168, B170).
+
+Rule: an entry is the last offset of a batch, relative to the segment's base, and the position where
+that batch begins: 4 bytes each. Both rise from entry to entry.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from actors.broker.log.config import MAX_INT32
+from actors.broker.log.index_file import IndexFile
+from runtime.files import Disk
+from wire.ids import Offset
+
+_ENTRY: Final = struct.Struct(">ii")
+_KEY: Final = struct.Struct(">i")
+
+
+class OffsetPosition(NamedTuple):
+    """An entry: a batch ends with this offset and begins at this position."""
+
+    offset: Offset
+    position: int
+
+
+class OffsetIndex:
+    """One entry for every few kilobytes of a segment."""
+
+    def __init__(self, disk: Disk, path: str, base_offset: Offset, max_bytes: int) -> None:
+        self.entries = IndexFile(disk, path, _ENTRY.size, max_bytes)
+        self._base_offset = base_offset
+        self._last = self.entries.last, self._decode(self.entries.last)
+
+    @property
+    def last(self) -> OffsetPosition:
+        """The last entry, or the segment's beginning."""
+        entry, last = self._last
+        if entry is not self.entries.last:  # every append asks: it is decoded once
+            last = self._decode(self.entries.last)
+            self._last = self.entries.last, last
+        return last
+
+    @property
+    def is_full(self) -> bool:
+        """Whether it refuses one entry more."""
+        return self.entries.count >= self.entries.max_count
+
+    def append(self, offset: Offset, position: int) -> None:
+        """IndexFull if there is no room."""
+        relative = offset - self._base_offset
+        last = self.last
+        assert self.entries.count == 0 or (offset > last.offset and position > last.position), (
+            f"({offset}, {position}) does not follow {last}"
+        )
+        assert 0 <= relative <= MAX_INT32, f"{offset} is too far from {self._base_offset}"
+        self.entries.append(_ENTRY.pack(relative, position))
+
+    def lookup(self, offset: Offset) -> OffsetPosition:
+        """The greatest entry that is not beyond the offset, or the segment's beginning."""
+        count = self._count_up_to(offset)
+        return self._decode(self.entries.entry(count - 1) if count else b"")
+
+    def all(self) -> Iterator[OffsetPosition]:
+        """Every entry, in order."""
+        for relative, position in _ENTRY.iter_unpack(self.entries.all()):
+            yield OffsetPosition(Offset(self._base_offset + relative), position)
+
+    def keep_sound(self, below: Offset) -> None:
+        """After a crash: keep the first entries, as long as they rise and are below the offset."""
+        count, last = 0, OffsetPosition(Offset(self._base_offset - 1), 0)
+        for entry in self.all():
+            if not (last.offset < entry.offset < below and last.position < entry.position):
+                break
+            count, last = count + 1, entry
+        self.entries.truncate(count)
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Forget this offset and those after it."""
+        self.entries.truncate(self._count_up_to(Offset(offset - 1)))
+
+    def _count_up_to(self, offset: Offset) -> int:
+        relative = offset - self._base_offset
+        return self.entries.count_up_to(_KEY.pack(min(relative, MAX_INT32))) if relative >= 0 else 0
+
+    def _decode(self, entry: bytes) -> OffsetPosition:
+        if not entry:
+            return OffsetPosition(self._base_offset, 0)
+        relative, position = _ENTRY.unpack(entry)
+        return OffsetPosition(Offset(self._base_offset + relative), position)

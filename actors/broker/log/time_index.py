@@ -1,0 +1,88 @@
+"""From when on a segment's records are: Kafka's .timeindex file (B168).
+
+Rule: an entry is a timestamp in 8 bytes and an offset relative to the base in 4; up to that offset
+no record is later than that. Timestamps rise from entry to entry, and offsets do not fall.
+"""
+
+import struct
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from actors.broker.log.config import MAX_INT32
+from actors.broker.log.index_file import IndexFile, IndexFull
+from runtime.files import Disk
+from wire.ids import NO_TIMESTAMP_MS, Offset
+
+_ENTRY: Final = struct.Struct(">qi")
+_TIMESTAMP: Final = struct.Struct(">q")
+_OFFSET: Final = struct.Struct(">i")
+
+
+class TimestampOffset(NamedTuple):
+    """An entry: no record up to this offset has a later timestamp."""
+
+    timestamp_ms: int
+    offset: Offset
+
+
+class TimeIndex:
+    """The latest timestamp so far, every few kilobytes of a segment."""
+
+    def __init__(self, disk: Disk, path: str, base_offset: Offset, max_bytes: int) -> None:
+        self.entries = IndexFile(disk, path, _ENTRY.size, max_bytes)
+        self._base_offset = base_offset
+
+    @property
+    def last(self) -> TimestampOffset:
+        """The last entry, or one before all time."""
+        return self._decode(self.entries.last)
+
+    @property
+    def is_full(self) -> bool:
+        """As TimeIndex.isFull: the last place is for the entry made when the segment closes."""
+        return self.entries.count >= self.entries.max_count - 1
+
+    def maybe_append(self, timestamp_ms: int, offset: Offset, *, closing: bool = False) -> None:
+        """Note it if it is later than what is known; IndexFull if there is no room."""
+        last = self.last
+        if timestamp_ms <= last.timestamp_ms:
+            return
+        assert offset >= last.offset, f"({timestamp_ms}, {offset}) does not follow {last}"
+        if self.is_full and not closing:
+            raise IndexFull
+        self.entries.append(_ENTRY.pack(timestamp_ms, offset - self._base_offset))
+
+    def lookup(self, timestamp_ms: int) -> TimestampOffset:
+        """The greatest entry that is not later, or one before all time."""
+        if timestamp_ms < 0:
+            return self._decode(b"")
+        count = self.entries.count_up_to(_TIMESTAMP.pack(timestamp_ms))
+        return self._decode(self.entries.entry(count - 1) if count else b"")
+
+    def all(self) -> Iterator[TimestampOffset]:
+        """Every entry, in order."""
+        for timestamp_ms, relative in _ENTRY.iter_unpack(self.entries.all()):
+            yield TimestampOffset(timestamp_ms, Offset(self._base_offset + relative))
+
+    def keep_sound(self, below: Offset) -> None:
+        """After a crash: keep the first entries, as long as they rise and are below the offset."""
+        count, last = 0, self._decode(b"")
+        for entry in self.all():
+            if not (last.timestamp_ms < entry.timestamp_ms and last.offset <= entry.offset < below):
+                break
+            count, last = count + 1, entry
+        self.entries.truncate(count)
+
+    def truncate_to(self, offset: Offset) -> None:
+        """Forget what is known of this offset and those after it."""
+        relative = min(offset - 1 - self._base_offset, MAX_INT32)
+        count = 0
+        if relative >= 0:
+            count = self.entries.count_up_to(_OFFSET.pack(relative), start=_TIMESTAMP.size)
+        self.entries.truncate(count)
+
+    def _decode(self, entry: bytes) -> TimestampOffset:
+        if not entry:
+            return TimestampOffset(NO_TIMESTAMP_MS, self._base_offset)
+        timestamp_ms, relative = _ENTRY.unpack(entry)
+        return TimestampOffset(timestamp_ms, Offset(self._base_offset + relative))
