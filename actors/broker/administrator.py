@@ -270,8 +270,8 @@ class Administrator(Actor):
             done = self._settler(number, topic)
             try:
                 self._replica_manager.tell(AwaitMetadata(holds, timeout_ms, done))
-            except InboxFull:
-                done(False)  # what is not waited for is not seen in time
+            except InboxFull:  # what is not waited for is not seen in time
+                self._on_settled(Settled(number, topic, is_in_time=False))
 
     def _settler(self, number: int, topic: str) -> Callable[[bool], None]:
         return lambda is_in_time: self.ref.tell(Settled(number, topic, is_in_time))

@@ -3,6 +3,7 @@
 Rule: whatever bytes come in, exactly one answer goes out, and bad bytes harm nobody.
 """
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
@@ -53,6 +54,11 @@ ROUTES: Final[Mapping[type[Message], str]] = {
 }
 
 
+# Requests that a handler has taken and not answered. Its inbox holds more: what its own node tells
+# it, watches and answers and ends of waits, must always find room, or the node would go down.
+MOST_UNANSWERED: Final = 50_000
+
+
 class Api(Actor):
     """Takes what other nodes and clients send, and passes it to whoever answers it."""
 
@@ -60,6 +66,7 @@ class Api(Actor):
         super().__init__()
         self._world = world
         self._handlers = handlers
+        self._unanswered = Counter[str]()  # by handler
 
     async def on_start(self) -> None:
         """Open the door."""
@@ -82,14 +89,19 @@ class Api(Actor):
             self._pass_on(request, message, handler)
 
     def _pass_on(self, request: Message, message: Incoming, handler: Ref) -> None:
+        name = handler.address
+
         def answer(response: Message) -> None:
+            self._unanswered[name] -= 1
             message.reply(encode(response))
 
-        full = BrokerNotAvailable("this broker has too much to do")
+        self._unanswered[name] += 1
         try:
+            if self._unanswered[name] > MOST_UNANSWERED:
+                raise InboxFull(f"{name} has {MOST_UNANSWERED} requests to answer")
             handler.tell(Asked(request, message.source, answer))
         except InboxFull:
-            answer(refusal(request, full))
+            answer(refusal(request, BrokerNotAvailable("this broker has too much to do")))
 
 
 def api_versions() -> Message:

@@ -8,7 +8,7 @@ registration sets the next one, and then also sees what came in between.
 from typing import Final
 
 from actors.administration.topic_configs import UNCLEAN
-from actors.broker.registration import Registered
+from actors.broker.registration import Registered, children_of
 from actors.config import BrokerConfig
 from actors.controller.events import UncleanElectionEnabled
 from runtime.actor import Actor
@@ -51,8 +51,7 @@ class ConfigWatcher(Actor):
             return  # the next registration goes on from here
 
     async def _listen(self) -> None:
-        keeper = self._world.keeper
-        names = await keeper.children(FOLDER, watch=self.ref)
+        names = await children_of(self._world.keeper, FOLDER, self.ref)
         heard = self._heard or {}
         new = [name for name in names if name not in heard]  # by name, which is by number
         found = await self._read([f"{FOLDER}/{name}" for name in new])

@@ -47,6 +47,7 @@ from wire.znode_json import MAX_INT32
 from wire.znodes import TopicZNode
 
 EVERY_BROKER: Final = ConfigEntity(ConfigEntityType.BROKERS, DEFAULT_ENTITY)
+MAX_DIGITS: Final = 10  # of a broker's id; Python refuses to read a number of thousands of them
 Values = Mapping[str, tuple[str, ConfigSource]]
 
 
@@ -209,7 +210,8 @@ def entity_of(resource: ConfigResource) -> ConfigEntity:
         return ConfigEntity(ConfigEntityType.TOPICS, name)
     if not name:
         return EVERY_BROKER
-    if not (name.isascii() and name.isdigit() and int(name) <= MAX_INT32):
+    is_number = name.isascii() and name.isdigit() and len(name) <= MAX_DIGITS
+    if not (is_number and int(name) <= MAX_INT32):
         raise InvalidRequest(f"{name[:40]!r} is not a broker's id.")
     return ConfigEntity(ConfigEntityType.BROKERS, str(int(name)))
 

@@ -7,6 +7,7 @@ one sequential znode, not too often (B116).
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from typing import Final
 
 from actors.broker.partition import HostedPartition
@@ -21,6 +22,7 @@ from wire.znodes import PartitionStateZNode
 CHECK_MS: Final = 2_500
 QUIET_MS: Final = 5_000  # told once the last change is this old …
 LONGEST_MS: Final = 60_000  # … or the last telling is
+MOST_IN_ONE: Final = 3_000  # partitions: with the longest names they fit into a znode
 
 Wanted = Mapping[TopicPartition, tuple[HostedPartition, tuple[BrokerId, ...]]]
 
@@ -108,12 +110,12 @@ class IsrChanges:
         return not self.is_empty and (is_quiet or now - self._told_ms >= LONGEST_MS)
 
     async def tell(self) -> None:
-        """One sequential znode for all of them."""
-        partitions = tuple(self._partitions)
+        """One sequential znode for all of them, or for as many as a znode can hold."""
         kind = IsrChangeNotificationZNode
-        await self._world.keeper.create(
-            kind.prefix_path(), kind.encode(partitions), sequential=True
-        )
-        self._told_ms = self._world.clock.elapsed_ms()
-        for partition in partitions:
-            self._partitions.pop(partition, None)
+        while partitions := tuple(islice(self._partitions, MOST_IN_ONE)):
+            await self._world.keeper.create(
+                kind.prefix_path(), kind.encode(partitions), sequential=True
+            )
+            self._told_ms = self._world.clock.elapsed_ms()
+            for partition in partitions:
+                self._partitions.pop(partition, None)

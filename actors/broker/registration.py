@@ -154,6 +154,16 @@ async def make_paths(keeper: Keeper, paths: Sequence[str]) -> None:
             raise result
 
 
+async def children_of(keeper: Keeper, folder: str, watch: Receiver) -> tuple[str, ...]:
+    """The names in a persistent folder, watched; one that somebody has removed is made again."""
+    while True:
+        try:
+            return await keeper.children(folder, watch=watch)
+        except NoNode:
+            with suppress(NoNode):
+                await make_paths(keeper, (folder,))
+
+
 def is_missing(znode: ZNode | KeeperError) -> bool:
     """Whether a bulk read found nothing there; any other error is raised."""
     if isinstance(znode, KeeperError) and not isinstance(znode, NoNode):

@@ -7,7 +7,7 @@ are used up; then it leaves anyway, which others notice as a failure (B076).
 from collections.abc import Callable
 
 from actors.config import BrokerConfig
-from runtime.keeper import KeeperError
+from runtime.keeper import KeeperError, SessionState
 from runtime.network import NetworkError
 from runtime.world import World
 from wire.codec import decode_as, encode
@@ -44,6 +44,8 @@ async def _try(
 ) -> str:
     """One request to whoever is the controller now; "ok", or why it did not do."""
     request = ControlledShutdown(broker_id=me, broker_epoch=epoch)
+    if world.keeper.state is SessionState.SUSPENDED:
+        return "no ZooKeeper"  # whoever leaves does not wait until there is one again
     try:
         znode = await world.keeper.get(ControllerZNode.path())
         controller = name_of(ControllerZNode.decode(znode.data).broker)

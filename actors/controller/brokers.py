@@ -57,7 +57,7 @@ class Brokers:
     async def read(self) -> dict[BrokerId, Broker]:
         """Who is registered; arrivals, departures and changed addresses are watched."""
         store, watcher = self._office.store, self._office.watcher
-        names = await store.keeper.children(BrokerIdsZNode.path(), watch=watcher)
+        names = await store.children(BrokerIdsZNode.path(), watcher)
         found = [store.decoded(BrokerIdsZNode.broker_of, name) for name in names]
         asked = sorted(broker for broker in found if broker is not None)
         znodes = await store.read_watched([BrokerIdZNode.path(each) for each in asked], watcher)
@@ -112,6 +112,9 @@ class Brokers:
         (znode,) = await store.read_watched([path], self._office.watcher)
         known = self._context.brokers.get(broker)
         now = self._decoded(broker, znode) if isinstance(znode, ZNode) else None
+        if known is None and now is not None:
+            await self.on_change()  # nobody could read it when it came; now it can be read
+            return
         if known is None or now is None or now.epoch != known.epoch:
             return  # a coming or going: the children's watch tells of that
         if (

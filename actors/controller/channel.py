@@ -17,7 +17,13 @@ from runtime.world import World
 from wire.codec import AnyMessage, decode
 from wire.control import LeaderAndIsrResponse, StopReplicaResponse
 from wire.errors import ErrorCode, MalformedMessage
-from wire.ids import BrokerId, ControllerEpoch, TopicPartition
+from wire.ids import (
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    TopicPartition,
+)
 from wire.trace import FrameRefused
 
 BACKOFF_MS: Final = 100
@@ -31,6 +37,7 @@ class Send:
     request: str  # its name, for the trace
     payload: bytes
     deleted: frozenset[TopicPartition] = frozenset()  # what a StopReplica deletes
+    broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # the life of the broker that it is for
 
 
 @dataclass(frozen=True)
@@ -107,8 +114,12 @@ class Channel(Actor):
 
     def _report(self, sent: Send, response: AnyMessage | None) -> None:
         if isinstance(response, LeaderAndIsrResponse):
-            self._controller.tell(LeaderAndIsrAnswered(self._broker, self._epoch, response))
+            self._controller.tell(
+                LeaderAndIsrAnswered(self._broker, self._epoch, response, sent.broker_epoch)
+            )
         elif isinstance(response, StopReplicaResponse) and sent.deleted:
             self._controller.tell(
-                StopReplicaAnswered(self._broker, self._epoch, response, sent.deleted)
+                StopReplicaAnswered(
+                    self._broker, self._epoch, response, sent.deleted, sent.broker_epoch
+                )
             )

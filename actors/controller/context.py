@@ -114,13 +114,14 @@ class ControllerContext:
         self.leaderships: dict[TopicPartition, Leadership] = {}
         self.partition_phases: dict[TopicPartition, PartitionPhase] = {}
         self.replica_phases: dict[TopicPartition, dict[BrokerId, ReplicaPhase]] = {}
-        self.reassigning: PartitionSet = {}
+        self.reassigning: PartitionSet = {}  # changed by begin_move and end_move
         self.offline_dirs: dict[BrokerId, PartitionSet] = {}
         self.topics_to_delete: dict[str, None] = {}
         self.topics_ineligible: set[str] = set()
         self.topics_deleting: set[str] = set()
         self._replicas_on: dict[BrokerId, PartitionSet] = {}
         self._led_by: dict[BrokerId, PartitionSet] = {}
+        self._moving_topics: dict[str, int] = {}  # how many partitions of each
         self._waiting: dict[PartitionPhase, PartitionSet] = {phase: {} for phase in WAITING}
 
     # --- brokers ------------------------------------------------------------------------------
@@ -172,7 +173,7 @@ class ControllerContext:
             self.drop_leadership(partition)
             self.set_partition_phase(partition, PartitionPhase.NON_EXISTENT)
             self.replica_phases.pop(partition, None)
-            self.reassigning.pop(partition, None)
+            self.end_move(partition)
         self.topic_ids.pop(topic, None)
         self.topics_to_delete.pop(topic, None)
         self.topics_ineligible.discard(topic)
@@ -205,6 +206,21 @@ class ControllerContext:
             for broker in brokers
             for partition in self._replicas_on.get(broker, ())
         ]
+
+    def begin_move(self, partition: TopicPartition) -> None:
+        """The partition is on the move, if it was not already."""
+        if partition not in self.reassigning:
+            self.reassigning[partition] = None
+            topic = partition.topic
+            self._moving_topics[topic] = self._moving_topics.get(topic, 0) + 1
+
+    def end_move(self, partition: TopicPartition) -> None:
+        """The partition has arrived, or is no more."""
+        if partition in self.reassigning:
+            del self.reassigning[partition]
+            left = self._moving_topics.pop(partition.topic) - 1
+            if left:
+                self._moving_topics[partition.topic] = left
 
     # --- leadership -----------------------------------------------------------------------------
 
@@ -294,7 +310,7 @@ class ControllerContext:
 
     def is_held_by_move(self, topic: str) -> bool:
         """Whether a partition of the topic is on the move."""
-        return any(partition in self.reassigning for partition in self.partitions_of(topic))
+        return topic in self._moving_topics
 
     def all_partitions(self) -> Iterator[TopicPartition]:
         """Every partition there is: for a failover and the periodic check, not for an event."""

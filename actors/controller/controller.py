@@ -33,7 +33,7 @@ from runtime.keeper import (
     SessionState,
     WatchEvent,
 )
-from runtime.ref import Receiver
+from runtime.ref import InboxFull, Receiver
 from runtime.system import System
 from runtime.world import World
 from wire.admin import (
@@ -324,11 +324,14 @@ class Controller(Actor):
         replicas: Receiver | None = self._system.lookup("replica-manager")
         if not elected or replicas is None:
             return response
-        replicas.tell(
-            AwaitMetadata(
-                leaders_are(elected), request.timeout_ms, lambda _: asked.answer(response)
+        try:
+            replicas.tell(
+                AwaitMetadata(
+                    leaders_are(elected), request.timeout_ms, lambda _: asked.answer(response)
+                )
             )
-        )
+        except InboxFull:
+            return response  # they are elected; that clients see it cannot be waited for now
         return None
 
 

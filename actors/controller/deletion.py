@@ -63,9 +63,7 @@ class Deletions:
         await self.resume()
 
     async def _asked(self) -> set[str]:
-        names = await self._office.store.keeper.children(
-            DeleteTopicsZNode.path(), watch=self._office.watcher
-        )
+        names = await self._office.store.children(DeleteTopicsZNode.path(), self._office.watcher)
         decoded = self._office.store.decoded
         topics = {decoded(DeleteTopicsZNode.topic_of, name) for name in names}
         return {topic for topic in topics if topic is not None}
@@ -174,13 +172,16 @@ class Deletions:
         self.mark_ineligible(dict.fromkeys(replica.partition.topic for replica in dead))
 
     async def _complete(self, topic: str) -> None:
-        """All replicas are gone: nothing of the topic stays (B095)."""
+        """All replicas are gone: nothing of the topic stays (B095).
+
+        Its configuration first: once its own znode is gone, somebody may create it anew.
+        """
         context, store = self._context, self._office.store
         gone = context.topic_replicas_in(topic, ReplicaPhase.DELETION_SUCCESSFUL)
         await self._office.replicas.change(gone, ReplicaPhase.NON_EXISTENT)
+        await store.delete(ConfigEntityZNode.path(ConfigEntity(ConfigEntityType.TOPICS, topic)))
         await store.delete_topic_tree(TopicZNode.path(topic))
-        entity = ConfigEntity(ConfigEntityType.TOPICS, topic)
-        await store.delete(ConfigEntityZNode.path(entity), DeleteTopicsTopicZNode.path(topic))
+        await store.delete(DeleteTopicsTopicZNode.path(topic))
         context.forget_topic(topic)
         self._trace(topic, "completed")
 

@@ -7,7 +7,13 @@ so that several events of one kind collapse to the newest state (B015).
 from dataclasses import dataclass
 
 from wire.control import LeaderAndIsrResponse, StopReplicaResponse
-from wire.ids import BrokerId, ControllerEpoch, TopicPartition
+from wire.ids import (
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    BrokerId,
+    ControllerEpoch,
+    TopicPartition,
+)
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class LeaderAndIsrAnswered:
     broker: BrokerId
     epoch: ControllerEpoch  # under which the request was sent
     response: LeaderAndIsrResponse
+    broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # an answer of a former life is void
 
 
 @dataclass(frozen=True)
@@ -48,3 +55,4 @@ class StopReplicaAnswered:
     epoch: ControllerEpoch
     response: StopReplicaResponse
     deleted: frozenset[TopicPartition]  # what the request deleted; the rest it only stopped
+    broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH

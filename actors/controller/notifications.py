@@ -67,7 +67,7 @@ class Notifications:
         await self._office.store.delete(*paths)
 
     async def _names(self, kind: type[NotificationZNode]) -> tuple[str, ...]:
-        return await self._office.store.keeper.children(kind.folder, watch=self._office.watcher)
+        return await self._office.store.children(kind.folder, self._office.watcher)
 
     async def _read(
         self, kind: type[NotificationZNode], decode: Decode[Value]

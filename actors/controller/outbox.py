@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Final
 
 from actors.controller.channel import Channel, Send
-from actors.controller.context import ControllerContext, Leadership
+from actors.controller.context import Broker, ControllerContext, Leadership
 from runtime.ref import Receiver, Ref
 from runtime.system import System
 from runtime.world import World
@@ -225,7 +225,7 @@ class Outbox:
                 ),
                 topic_ids=self._topic_ids(batch),
             )
-            self._post(broker, request)
+            self._post(known, request)
 
     def _send_metadata(self) -> None:
         context = self._context
@@ -253,7 +253,7 @@ class Outbox:
                 live_brokers=live,
                 topic_ids=topic_ids,
             )
-            self._post(broker, request)
+            self._post(known, request)
 
     def _metadata_entry(self, partition: TopicPartition) -> UpdateMetadataPartition | None:
         context = self._context
@@ -295,7 +295,7 @@ class Outbox:
                 partitions=tuple(batch.values()),
             )
             deleted = frozenset(each.partition for each in batch.values() if each.delete)
-            self._post(broker, request, deleted)
+            self._post(known, request, deleted)
 
     def _topic_ids(self, partitions: Iterable[TopicPartition]) -> tuple[tuple[str, TopicId], ...]:
         topics = dict.fromkeys(partition.topic for partition in partitions)
@@ -303,6 +303,7 @@ class Outbox:
         return tuple((topic, ids[topic]) for topic in topics if topic in ids)
 
     def _post(
-        self, broker: BrokerId, request: Message, deleted: frozenset[TopicPartition] = NO_DELETION
+        self, broker: Broker, request: Message, deleted: frozenset[TopicPartition] = NO_DELETION
     ) -> None:
-        self._channels.send(broker, Send(type(request).__name__, encode(request), deleted))
+        send = Send(type(request).__name__, encode(request), deleted, broker.epoch)
+        self._channels.send(broker.id, send)

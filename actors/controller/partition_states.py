@@ -26,7 +26,6 @@ from runtime.keeper import BadVersion
 from runtime.tracing import NodeTrace
 from wire.errors import (
     ApiError,
-    ControllerMoved,
     EligibleLeadersNotAvailable,
     PreferredLeaderNotAvailable,
 )
@@ -201,11 +200,10 @@ class PartitionStates:
     async def _elect_once(
         self, partitions: list[TopicPartition], strategy: Strategy, results: Results
     ) -> list[TopicPartition]:
-        found = await self._store.read_states(partitions)
+        found = await self._store.read_changeable(partitions, self._context.epoch)
         current: dict[TopicPartition, Leadership] = {}
         for partition, read in found.items():
             if isinstance(read, Leadership):
-                self._refuse_newer(partition, read)
                 current[partition] = read
             else:
                 results[partition] = self._failed(
@@ -246,14 +244,6 @@ class PartitionStates:
                 self._move(partition, ONLINE)
                 results[partition] = None
         return again
-
-    def _refuse_newer(self, partition: TopicPartition, found: Leadership) -> None:
-        """The second line of fencing (B025): a newer controller has been here."""
-        if found.controller_epoch > self._context.epoch:
-            raise ControllerMoved(
-                f"{partition} was decided by controller epoch {found.controller_epoch}, "
-                f"which is after {self._context.epoch}"
-            )
 
     async def _allowed_unclean(
         self, current: Mapping[TopicPartition, Leadership], strategy: Strategy

@@ -20,6 +20,7 @@ from actors.controller.moves import (
     target_of,
 )
 from actors.controller.office import Office
+from actors.controller.store import NewerState
 from actors.controller.zk_requests import ReassignmentRequest
 from runtime.keeper import BadVersion, KeeperError, KeeperSessionLost, NoNode, ZNode
 from wire.admin import OngoingReassignment, PartitionReassignment
@@ -27,11 +28,12 @@ from wire.errors import (
     ApiError,
     ControllerMoved,
     InvalidReplicaAssignment,
+    MalformedZNode,
     NoReassignmentInProgress,
     UnknownTopicOrPartition,
 )
 from wire.ids import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
-from wire.trace import ReassignmentStep, ids
+from wire.trace import ControllerEventFailed, ReassignmentStep, ids
 from wire.znodes import (
     PartitionState,
     PartitionStateZNode,
@@ -106,7 +108,7 @@ class Reassignments:
         ]
         due = [(partition, each) for partition, each in moves if wanted(partition, each)]
         for partition, assignment in due:
-            await self._advance(partition, assignment)
+            await self._advanced(partition, assignment)
         return len(due)
 
     async def on_isr_change(self, partition: TopicPartition) -> None:
@@ -149,11 +151,18 @@ class Reassignments:
             return InvalidReplicaAssignment(
                 f"{partition} cannot live on {ids(target) or 'nothing'}"
             )
+        return await self._advanced(partition, self._overriding(partition, assignment, target))
+
+    async def _advanced(
+        self, partition: TopicPartition, assignment: ReplicaAssignment
+    ) -> ApiError | None:
+        """Advance one move of several: what stands in its way stops none of the others."""
         try:
-            await self._advance(partition, self._overriding(partition, assignment, target))
+            await self._advance(partition, assignment)
         except (ControllerMoved, KeeperSessionLost):
             raise
-        except (ApiError, KeeperError) as error:
+        except (ApiError, KeeperError, MalformedZNode) as error:
+            self._office.world.trace(ControllerEventFailed(f"move of {partition}", repr(error)))
             return error if isinstance(error, ApiError) else InvalidReplicaAssignment(str(error))
         return None
 
@@ -202,11 +211,13 @@ class Reassignments:
             self._step(partition, "U2", assignment)
             self._context.assign(partition, assignment)
             await self._stop(partition, unneeded)
-        self._context.reassigning[partition] = None
+        self._context.begin_move(partition)
         await self._watch(partition)
 
     async def _finish(self, partition: TopicPartition, assignment: ReplicaAssignment) -> None:
         office, context = self._office, self._context
+        # If the end could not be written, every new epoch would only begin the end again.
+        await self._read_topic(partition.topic)
         self._step(partition, "B1", assignment)
         target = [Replica(partition, broker) for broker in target_of(assignment)]
         # One that heard of the move as another was stopped may be in sync before it was New (A2).
@@ -225,7 +236,7 @@ class Reassignments:
         self._step(partition, "B6", done)
         await self._write(partition, done)
         self._step(partition, "B7", done)
-        context.reassigning.pop(partition, None)
+        context.end_move(partition)
         await self._request.remove(
             lambda each, replicas: each == partition and replicas == done.replicas
         )
@@ -260,12 +271,16 @@ class Reassignments:
     async def _is_complete(self, partition: TopicPartition, assignment: ReplicaAssignment) -> bool:
         """Whether all target replicas are in sync, as ZooKeeper has it now; watched further.
 
-        A move to where the partition already lives is: it only raises the epoch (B100).
+        A move to where the partition already lives is: it only raises the epoch (B100). One of
+        the target must be able to lead: else Kafka stops the old leader all the same, and the
+        partition has none until the next failover (I-14). The move waits for a broker's start.
         """
         found = await self._watch(partition)
         if not is_moving(assignment):
             return True
-        return found is not None and set(target_of(assignment)) <= set(found.isr)
+        target = target_of(assignment)
+        is_in_sync = found is not None and set(target) <= set(found.isr)
+        return is_in_sync and any(self._context.is_online(partition, each) for each in target)
 
     async def _watch(self, partition: TopicPartition) -> PartitionState | None:
         path = PartitionStateZNode.path(partition)
@@ -303,19 +318,20 @@ class Reassignments:
         self, partition: TopicPartition, leaving: Collection[BrokerId] = ()
     ) -> Leadership | None:
         while True:
-            found = (await self._office.store.read_states([partition]))[partition]
+            store, epoch = self._office.store, self._context.epoch
+            found = (await store.read_changeable([partition], epoch))[partition]
+            if isinstance(found, NewerState):
+                raise found
             if not isinstance(found, Leadership):
                 return None
-            if found.controller_epoch > self._context.epoch:
-                raise ControllerMoved(f"{partition} was decided by a later controller")
             state = PartitionState(
-                controller_epoch=self._context.epoch,
+                controller_epoch=epoch,
                 leader=found.leader,
                 leader_epoch=LeaderEpoch(found.leader_epoch + 1),
                 isr=tuple(each for each in found.isr if each not in leaving) or found.isr,
             )
             change = {partition: (state, int(found.partition_epoch))}
-            written = (await self._office.store.write_states(change))[partition]
+            written = (await store.write_states(change))[partition]
             if isinstance(written, Leadership):
                 return written
             if not isinstance(written, BadVersion):
@@ -328,19 +344,25 @@ class Reassignments:
         """
         store, path = self._office.store, TopicZNode.path(partition.topic)
         while True:
+            found, version = await self._read_topic(partition.topic)
+            changed = TopicAssignment(
+                partitions={**found.partitions, partition.partition: assignment},
+                topic_id=found.topic_id or self._context.topic_ids.get(partition.topic),
+            )
             try:
-                znode = await store.keeper.get(path)
-                found = TopicZNode.decode(partition.topic, znode.data)
-                changed = TopicAssignment(
-                    partitions={**found.partitions, partition.partition: assignment},
-                    topic_id=found.topic_id or self._context.topic_ids.get(partition.topic),
-                )
-                await store.replace(path, TopicZNode.encode(changed), znode.stat.version)
+                await store.replace(path, TopicZNode.encode(changed), version)
                 return
             except NoNode as error:
                 raise UnknownTopicOrPartition(f"there is no topic {partition.topic}") from error
             except BadVersion:
                 continue  # somebody else changed it: what they wrote is kept
+
+    async def _read_topic(self, topic: str) -> tuple[TopicAssignment, int]:
+        try:
+            znode = await self._office.store.keeper.get(TopicZNode.path(topic))
+        except NoNode as error:
+            raise UnknownTopicOrPartition(f"there is no topic {topic}") from error
+        return TopicZNode.decode(topic, znode.data), znode.stat.version
 
     def _step(self, partition: TopicPartition, step: str, assignment: ReplicaAssignment) -> None:
         self._office.world.trace(

@@ -26,6 +26,7 @@ from wire.admin_znodes import (
 )
 from wire.cluster_znodes import Features, FeatureStatus, FeatureZNode
 from wire.errors import MalformedZNode
+from wire.ids import UNKNOWN_BROKER_EPOCH
 from wire.trace import FailoverStep, ResignationStep
 from wire.znodes import (
     BrokerIdsZNode,
@@ -121,7 +122,7 @@ class Reign:
             IsrChangeNotificationZNode.folder,
         )
         for folder in folders:
-            await keeper.children(folder, watch=watcher)
+            await self.office.store.children(folder, watcher)
         for path in REQUESTS:
             await keeper.exists(path, watch=watcher)
         return len(folders) + len(REQUESTS)
@@ -161,10 +162,6 @@ class Reign:
     async def on_watch(self, event: WatchEvent) -> None:
         """Something changed: look what is there now (B015)."""
         handler = self._by_path.get(event.path)
-        if handler is not None and event.path in REQUESTS and event.change is Change.CHANGED:
-            # Only a request's creation is acted on (B099); its end is waited for.
-            await self.office.store.keeper.exists(event.path, watch=self.office.watcher)
-            return
         if handler is not None:
             await handler()
             return
@@ -183,8 +180,11 @@ class Reign:
             self.office.store.skip(MalformedZNode(event.path, "is watched by nobody"))
 
     async def on_answer(self, event: LeaderAndIsrAnswered | StopReplicaAnswered) -> None:
-        """A broker has answered; answers to another reign tell nothing about this one."""
+        """A broker has answered; what it said to another reign, or in another life, is void."""
         if event.epoch != self.office.context.epoch:
+            return
+        known = self.office.context.brokers.get(event.broker)
+        if event.broker_epoch not in {UNKNOWN_BROKER_EPOCH, None if known is None else known.epoch}:
             return
         if isinstance(event, LeaderAndIsrAnswered):
             await self.brokers.on_leader_and_isr_answered(event)

@@ -13,7 +13,6 @@ from actors.controller.outbox import Outbox
 from actors.controller.store import StateWrite, Store
 from runtime.keeper import BadVersion
 from runtime.tracing import NodeTrace
-from wire.errors import ControllerMoved
 from wire.ids import NO_LEADER, BrokerId, LeaderEpoch, TopicPartition
 from wire.trace import ElectionFailed, ReplicaLeftIsr, ReplicaStateChanged, TransitionRefused, ids
 from wire.znodes import PartitionState, ReplicaAssignment
@@ -166,12 +165,11 @@ class ReplicaStates:
     ) -> list[TopicPartition]:
         context = self._context
         changes: dict[TopicPartition, StateWrite] = {}
-        for partition, found in (await self._store.read_states(partitions)).items():
+        states = await self._store.read_changeable(partitions, context.epoch)
+        for partition, found in states.items():
             if not isinstance(found, Leadership):
                 self._failed(partition, str(found))
                 continue
-            if found.controller_epoch > context.epoch:
-                raise ControllerMoved(f"{partition} was decided by a later controller")
             if broker in found.isr:
                 state = self._state_without(broker, found)
                 changes[partition] = (state, found.partition_epoch)

@@ -9,6 +9,7 @@ refused one is read back: what stands there word for word as we wanted it is our
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, TypeVar
 
+from actors.broker.registration import children_of
 from actors.controller.context import Leadership
 from runtime.keeper import (
     ANY_VERSION,
@@ -30,8 +31,8 @@ from runtime.keeper import (
 from runtime.ref import Receiver
 from runtime.tracing import NodeTrace
 from wire.config_znodes import DEFAULT_ENTITY, ConfigEntity, ConfigEntityType, ConfigEntityZNode
-from wire.errors import ControllerMoved, MalformedZNode
-from wire.ids import BrokerId, TopicPartition
+from wire.errors import ApiError, ControllerMoved, MalformedZNode
+from wire.ids import BrokerId, ControllerEpoch, TopicPartition
 from wire.trace import ZNodeSkipped
 from wire.znodes import (
     ControllerEpochZNode,
@@ -44,7 +45,16 @@ from wire.znodes import (
 Value = TypeVar("Value")
 UNCLEAN: Final = "unclean.leader.election.enable"
 
-StateRead = Leadership | KeeperError | MalformedZNode
+
+class NewerState(ApiError):
+    """A later controller has decided it: the second line of fencing (B025, B058).
+
+    As in Kafka that partition fails and no other. If there is such a controller, the first write
+    ends this reign; if a person wrote that epoch, nothing else must suffer from it.
+    """
+
+
+StateRead = Leadership | KeeperError | MalformedZNode | NewerState
 StateWrite = tuple[PartitionState, int]  # what to write, and the version expected
 StateWritten = Leadership | KeeperError
 
@@ -73,9 +83,12 @@ class Store:
         return result.stat.version
 
     async def delete(self, *paths: str) -> None:
-        """Remove znodes; one that is gone already is fine."""
-        for result in await self.write([Delete(path) for path in paths]):
-            if isinstance(result, KeeperError) and not isinstance(result, NoNode):
+        """Remove znodes, with whatever somebody put below; one that is gone already is fine."""
+        results = await self.write([Delete(path) for path in paths])
+        for path, result in zip(paths, results, strict=True):
+            if isinstance(result, NotEmpty):
+                await self.delete_tree(path)
+            elif isinstance(result, KeeperError) and not isinstance(result, NoNode):
                 raise result
 
     async def delete_topic_tree(self, path: str) -> None:
@@ -129,6 +142,19 @@ class Store:
             self.skip(error)
             return error
         return Leadership.of(state, znode.stat.version)
+
+    async def read_changeable(
+        self, partitions: Sequence[TopicPartition], epoch: ControllerEpoch
+    ) -> dict[TopicPartition, StateRead]:
+        """As `read_states`, but for what a controller after this epoch has decided."""
+        states = await self.read_states(partitions)
+        for partition, read in states.items():
+            if isinstance(read, Leadership) and read.controller_epoch > epoch:
+                states[partition] = NewerState(
+                    f"{partition} was decided by controller epoch {read.controller_epoch},"
+                    f" which is after {epoch}"
+                )
+        return states
 
     async def write_states(
         self, changes: Mapping[TopicPartition, StateWrite]
@@ -206,6 +232,10 @@ class Store:
         if isinstance(znode, KeeperError):
             return {}
         return self.decoded(ConfigEntityZNode.decode, entity, znode.data) or {}
+
+    async def children(self, folder: str, watch: Receiver) -> tuple[str, ...]:
+        """The names in a folder, watched; as in Kafka, one that is not there has none."""
+        return await children_of(self.keeper, folder, watch)
 
     async def read_watched(
         self, paths: Sequence[str], watch: Receiver

@@ -32,7 +32,7 @@ class Topics:
         for topic, assignment in (await self._read(await self._names())).items():
             for partition in context.add_topic(topic, assignment):
                 if is_moving(context.assignments[partition]):
-                    context.reassigning[partition] = None
+                    context.begin_move(partition)
         await self.refresh_leadership(context.assignments)
         return len(context.topics)
 
@@ -100,7 +100,7 @@ class Topics:
 
     async def _names(self) -> list[str]:
         store, path = self._office.store, TopicsZNode.path()
-        names = await store.keeper.children(path, watch=self._office.watcher)
+        names = await store.children(path, self._office.watcher)
         decoded = [store.decoded(TopicsZNode.topic_of, name) for name in names]
         return [topic for topic in decoded if topic is not None]
 

@@ -5,6 +5,7 @@ once: that arms the watch for the next one (B099, B112).
 """
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from actors.controller.office import Office
 from runtime.keeper import NoNode, ZNode
@@ -49,7 +50,8 @@ class ReassignmentRequest:
         if left == wanted:
             return
         if left:
-            await self._office.store.replace(path, ReassignPartitionsZNode.encode(left))
+            with suppress(NoNode):  # somebody withdrew the request: there is nothing to shrink
+                await self._office.store.replace(path, ReassignPartitionsZNode.encode(left))
             return
         await self._office.store.delete(path)
         await self._office.store.keeper.exists(path, watch=self._office.watcher)

@@ -130,6 +130,17 @@ async def test_the_controller_is_told_what_may_now_elect_uncleanly(
     assert post.heard == [f"{entity_type}/{name}"]
 
 
+async def test_a_folder_that_somebody_removed_is_made_again_and_watched(sim, post):
+    await post.register()
+    await post.keeper.delete("/config/changes")
+    await sim.settle()
+    assert post.system.is_up
+
+    await post.change(TOPICS, "orders", {})
+
+    assert post.heard == ["topics/orders"]
+
+
 async def test_malformed_notifications_are_passed_over(sim, post):
     await post.register()
 

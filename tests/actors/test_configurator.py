@@ -162,6 +162,7 @@ async def test_truth_is_stored_in_small_letters(desk):
             "does not exist",
         ),
         (broker("one"), [(UNCLEAN, SET, "true")], ErrorCode.INVALID_REQUEST, "not a broker's id"),
+        (broker("9" * 5_000), [(UNCLEAN, SET, "true")], ErrorCode.INVALID_REQUEST, "broker's id"),
         (broker("-1"), [(UNCLEAN, SET, "true")], ErrorCode.INVALID_REQUEST, "not a broker's id"),
         (broker("1"), [("num.partitions", SET, "3")], ErrorCode.INVALID_CONFIG, "num.partitions"),
         (

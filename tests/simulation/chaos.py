@@ -5,6 +5,7 @@ all brokers are up and nothing is disturbed any more. `python -m tests.simulatio
 seeds 1 to 50.
 """
 
+import asyncio
 import hashlib
 import sys
 from collections.abc import Sequence
@@ -12,12 +13,36 @@ from contextlib import suppress
 from random import Random
 
 from runtime.keeper import Create, Delete, KeeperError, NodeExists, Operation, Set, Written
+from runtime.network import NetworkError
 from runtime.simulation.network import Conditions
 from runtime.simulation.simulator import Simulator, run
 from tests.support.drive import Drive
+from wire.admin import (
+    AlterPartitionReassignments,
+    CreatePartitions,
+    CreateTopics,
+    DeleteTopics,
+    ElectionType,
+    ElectLeaders,
+    ListPartitionReassignments,
+    NewPartitions,
+    NewTopic,
+    PartitionReassignment,
+)
 from wire.admin_znodes import PreferredReplicaElectionZNode
-from wire.ids import TopicPartition
-from wire.trace import ActorCrashed
+from wire.codec import decode, encode
+from wire.configs import (
+    AlterConfigOperation,
+    ConfigChange,
+    ConfigChanges,
+    ConfigResource,
+    ConfigResourceType,
+    IncrementalAlterConfigs,
+)
+from wire.ids import BrokerId, TopicPartition
+from wire.message import Message
+from wire.metadata import ApiVersionsResponse
+from wire.trace import ActorCrashed, ControllerElected, TopicDeletionStep
 from wire.znodes import PartitionState, PartitionStateZNode
 
 BROKERS = (1, 2, 3, 4)
@@ -72,11 +97,15 @@ class Watchman:
 class Chaos:
     """A nemesis and an administrator, both by the dice of one seed."""
 
-    def __init__(self, drive: Drive) -> None:
+    def __init__(self, drive: Drive, *, is_wide: bool) -> None:
+        self.is_wide = (
+            is_wide  # also requests and goodbyes; without them old seeds stay what they were
+        )
         self.drive = drive
         self.sim = drive.sim
         self.chance: Random = drive.sim.random("chaos")
         self.paused: set[int] = set()
+        self.asked: list[asyncio.Future[memoryview]] = []
 
     def up(self) -> list[int]:
         return [b for b, node in self.drive.cluster.nodes.items() if node.system.is_up]
@@ -86,11 +115,11 @@ class Chaos:
         acts = (self.disturb, self.administer)
         await self.chance.choice(acts)()
 
-    async def disturb(self) -> None:
+    async def disturb(self) -> None:  # noqa: C901 - a table of disturbances
         sim, broker = self.sim, self.chance.choice(BROKERS)
         node = f"broker-{broker}"
         is_up = broker in self.up()
-        match self.chance.randrange(9):
+        match self.chance.randrange(10 if self.is_wide else 9):
             case 0 if is_up and len(self.up()) > 1:
                 self.paused.discard(broker)
                 self.drive.cluster.kill(broker)
@@ -113,13 +142,25 @@ class Chaos:
                 sim.cut(*names, one_way=self.chance.random() < 0.5)
             case 8:
                 sim.heal()
+            case 9 if is_up and broker not in self.paused and len(self.up()) > 1:
+                await self.say_goodbye(broker)
+
+    async def say_goodbye(self, broker: int) -> None:
+        """A controlled shutdown; whoever is cut off ZooKeeper cannot end it, so it is killed."""
+        leaving = asyncio.ensure_future(self.drive.cluster.stop_broker(broker, retries=1))
+        await self.sim.sleep(20_000 * self.chance.random())
+        if not leaving.done():
+            leaving.cancel()
+            self.drive.cluster.kill(broker)
+        with suppress(asyncio.CancelledError):
+            await leaving
 
     async def administer(self) -> None:
         drive, chance = self.drive, self.chance
         topic = chance.choice(TOPICS)
         replicas = chance.sample(BROKERS, chance.randint(1, 3))
         with suppress(KeeperError):
-            match chance.randrange(5):
+            match chance.randrange(6 if self.is_wide else 5):
                 case 0 | 1 if not drive.exists(f"/brokers/topics/{topic}"):
                     await drive.write_topic(topic, {0: replicas, 1: replicas[::-1]})
                 case 2 if drive.exists(f"/brokers/topics/{topic}"):
@@ -131,6 +172,44 @@ class Chaos:
                 case 4:
                     data = PreferredReplicaElectionZNode.encode([TopicPartition(topic, 1)])
                     await drive.keeper.create(PreferredReplicaElectionZNode.path(), data)
+                case 5:
+                    await self.ask(topic, replicas)
+
+    async def ask(self, topic: str, replicas: list[int]) -> None:
+        """Ask any broker for something, as a client would, and do not wait for the answer."""
+        chance, broker = self.chance, self.chance.choice(BROKERS)
+        partition = TopicPartition(topic, chance.randrange(3))
+        request: Message
+        match chance.randrange(8):
+            case 0:
+                request = CreateTopics(
+                    topics=(NewTopic(topic=topic, num_partitions=2, replication_factor=2),),
+                    timeout_ms=5_000,
+                )
+            case 1:
+                count = chance.randint(1, 4)
+                request = CreatePartitions(
+                    topics=(NewPartitions(topic=topic, count=count),), timeout_ms=5_000
+                )
+            case 2:
+                request = DeleteTopics(topics=(topic,), timeout_ms=5_000)
+            case 3 | 4:
+                target = None if chance.random() < 0.3 else tuple(map(BrokerId, replicas))
+                request = AlterPartitionReassignments(
+                    partitions=(PartitionReassignment(partition, target),), timeout_ms=5_000
+                )
+            case 5:
+                asked = None if chance.random() < 0.5 else (partition,)
+                request = ElectLeaders(
+                    election_type=ElectionType.PREFERRED, partitions=asked, timeout_ms=5_000
+                )
+            case 6:
+                change = ConfigChange("retention.ms", AlterConfigOperation.SET, "1000")
+                resource = ConfigResource(ConfigResourceType.TOPIC, topic)
+                request = IncrementalAlterConfigs(resources=(ConfigChanges(resource, (change,)),))
+            case _:
+                request = ListPartitionReassignments(partitions=(partition,), timeout_ms=5_000)
+        self.asked.append(asyncio.ensure_future(self.drive.call(broker, encode(request))))
 
     async def peace(self) -> None:
         """Everybody lives, nothing is disturbed."""
@@ -144,6 +223,12 @@ class Chaos:
                 await self.drive.cluster.start_broker(broker)
         # Not `settle`: a replica whose broker was away when it was removed asks for ever (L-8).
         await self.sim.sleep(120_000)
+        # Every call ends once (I-24), with an answer that is one or without any.
+        for answer in await asyncio.gather(*self.asked, return_exceptions=True):
+            if isinstance(answer, BaseException):
+                assert isinstance(answer, NetworkError), repr(answer)
+            else:
+                assert not isinstance(decode(answer), ApiVersionsResponse)
 
 
 def check_in_the_end(drive: Drive) -> None:
@@ -155,7 +240,9 @@ def check_in_the_end(drive: Drive) -> None:
     assert drive.context.epoch == epoch, "L-1"
     assert all(node.replica_manager._controller_epoch == epoch for node in nodes), "L-1"
     for path in ("/admin/reassign_partitions", "/admin/preferred_replica_election"):
-        assert not drive.exists(path), f"L-4: {path}"
+        # A move whose target holds such a stray cannot end.
+        is_blocked = any(is_blocked_by_stray(drive, topic) for topic in drive.context.topics)
+        assert not drive.exists(path) or is_blocked, f"L-4: {path}"
     for path in ("/admin/delete_topics", "/isr_change_notification"):
         assert drive.tree.children(path) == (), f"L-4: {path}"
     topics = drive.tree.children("/brokers/topics")
@@ -164,8 +251,21 @@ def check_in_the_end(drive: Drive) -> None:
         check_partition(drive, partition)
     for node in nodes:
         cache = node.replica_manager.cache
-        assert set(cache.topics) == set(topics), f"L-3: {node.config.broker_id}"
+        assert set(topics) <= set(cache.topics), f"L-3: {node.config.broker_id}"
+        for topic in sorted(set(cache.topics) - set(topics)):
+            assert was_deleted_before_this_reign(drive, topic), f"L-3: {topic}"
         assert sorted(cache.brokers) == list(BROKERS), "L-3"
+
+
+def was_deleted_before_this_reign(drive: Drive, topic: str) -> bool:
+    """Whether nobody is left who could tell a broker that a topic is gone.
+
+    As in Kafka: a deletion waits for the replicas, not for everybody to hear of it (B134). If the
+    controller goes before a broker without a replica has heard, its successor knows no such topic.
+    """
+    ended = TopicDeletionStep(topic, "completed")
+    decisive = [e for _, e in drive.events if e == ended or isinstance(e, ControllerElected)]
+    return ended in decisive and decisive[-1] != ended
 
 
 def is_blocked_by_stray(drive: Drive, topic: str) -> bool:
@@ -174,7 +274,7 @@ def is_blocked_by_stray(drive: Drive, topic: str) -> bool:
     It was away when a move removed that replica; nobody tells it again, and it refuses the new one.
     """
     identity = drive.context.topic_ids[topic]
-    replicas = [drive.hosted(broker, topic, number) for broker in BROKERS for number in (0, 1)]
+    replicas = [drive.hosted(broker, topic, number) for broker in BROKERS for number in range(4)]
     return any(each is not None and each.topic_id != identity for each in replicas)
 
 
@@ -202,12 +302,12 @@ def check_partition(drive: Drive, partition: TopicPartition) -> None:
         assert cached.isr == state.isr, f"L-3: {broker} {partition}"
 
 
-async def chaos(seed: int, *, steps: int = STEPS) -> bytes:
+async def chaos(seed: int, *, steps: int = STEPS, is_wide: bool = True) -> bytes:
     """One seed, checked; its whole trace."""
     async with Simulator(seed=seed, conditions=WEATHER) as sim:
         drive = await Drive.start(sim, len(BROKERS))
         Watchman(drive)
-        nemesis = Chaos(drive)
+        nemesis = Chaos(drive, is_wide=is_wide)
         for _ in range(steps):
             await nemesis.step()
         await nemesis.peace()

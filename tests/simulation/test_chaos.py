@@ -23,7 +23,9 @@ def test_random_faults_and_administration_end_well(seed):
     run(lambda: chaos(seed, is_wide=False))
 
 
-@pytest.mark.parametrize("seed", range(1, 31))
+# A leader stopped before its successor lived (5064), a deletion that an answer of a broker's former
+# life had failed (8689).
+@pytest.mark.parametrize("seed", [5064, 8689, *range(1, 31)])
 def test_random_faults_requests_and_goodbyes_end_well(seed):
     run(lambda: chaos(seed))
 

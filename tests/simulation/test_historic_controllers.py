@@ -3,14 +3,13 @@
 import asyncio
 
 import pytest
-from msgspec.structs import replace
 
 from actors.broker.replica_manager import ReplicaManager
 from actors.controller import controller as controller_module
 from actors.controller.controller import Controller
 from actors.controller.outbox import Outbox
 from actors.controller.store import Store
-from runtime.keeper import Set
+from runtime.keeper import KeeperError
 from runtime.network import CallTimedOut
 from runtime.session import SessionKeeper
 from tests.support.drive import Drive
@@ -31,7 +30,7 @@ from wire.trace import (
     ControlRequestRefused,
     NodeStopped,
 )
-from wire.znodes import PartitionStateZNode, ReplicaAssignment
+from wire.znodes import ReplicaAssignment
 
 ORDERS = TopicPartition("orders", 0)
 MOVE = AlterPartitionReassignments(
@@ -194,20 +193,20 @@ async def fail_between_add_and_send(drive):
     await drive.create("offline", [4])
     await drive.kill(4)
     await drive.create("new", [4])
-    path = PartitionStateZNode.path(TopicPartition("offline", 0))
-    state = drive.state("offline")
-    newer = replace(state, controller_epoch=9)
-    await drive.keeper.set(path, PartitionStateZNode.encode(newer))
-    drive.at_first(  # it fails but once
-        ControllerEventFailed,
-        lambda: drive.tree.commit([Set(path, PartitionStateZNode.encode(state))], 0, 0),
-    )
+    store = drive.reign.office.store
+    read = store.read_changeable
+
+    async def fail_once(partitions, epoch):
+        store.read_changeable = read
+        raise KeeperError("/brokers/topics/offline", "out of order")
+
+    store.read_changeable = fail_once
     drive.forget()
 
     await drive.restart(4)
 
     failed, *_ = drive.of(ControllerEventFailed)
-    assert "offline-0 was decided by controller epoch 9" in failed.error
+    assert "out of order" in failed.error
     assert drive.state("new").leader == 4  # added
     told = [each.partition.topic for sent in drive.sent(LeaderAndIsr) for each in sent.partitions]
     assert "new" not in told  # not sent

@@ -1,6 +1,5 @@
 """Bugs that Kafka had, or has, while partitions move: each runs with its guard and without it."""
 
-
 import pytest
 from msgspec.structs import replace
 

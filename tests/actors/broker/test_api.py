@@ -1,5 +1,7 @@
 """The broker's front door: whatever comes in, one answer goes out."""
 
+import asyncio
+
 import pytest
 
 from actors.broker.api import ROUTES
@@ -112,6 +114,25 @@ async def test_a_request_for_a_full_inbox_is_refused_in_its_own_form(
     assert (refused.actor, refused.message) == (f"broker-2/{handler}", "Asked")
     assert drive.hosted(2, "orders") is None
     assert drive.node(2).system.is_up
+
+
+async def test_requests_leave_room_in_an_inbox_for_what_the_node_itself_tells(
+    sim, drive, monkeypatch
+):
+    monkeypatch.setattr("actors.broker.api.MOST_UNANSWERED", 2)
+    sim.cut("broker-1", "zookeeper")  # so the controller's broker cannot answer
+    ask = encode(DeleteTopics(topics=("orders",), timeout_ms=0))
+    asked = [asyncio.ensure_future(drive.call(1, ask)) for _ in range(3)]
+    await sim.sleep(100)
+    assert [each.done() for each in asked].count(True) == 1
+
+    sim.heal()
+    answers = [decode(await each).topics[0].error_code for each in asked]
+    again = decode(await drive.call(1, ask)).topics[0].error_code
+
+    unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert sorted(answers) == sorted([ErrorCode.BROKER_NOT_AVAILABLE, unknown, unknown])
+    assert again is unknown  # what is answered counts no more
 
 
 async def test_an_administrators_request_for_a_full_inbox_is_refused_by_topic(drive, monkeypatch):

@@ -3,6 +3,7 @@
 import pytest
 
 from actors.controller.context import ReplicaPhase
+from actors.controller.events import StopReplicaAnswered
 from tests.support.deletions import ORDERS, is_gone, phases, steps, stops
 from tests.support.drive import Drive
 from wire.control import StopReplica, StopReplicaPartition, StopReplicaResponse
@@ -154,3 +155,22 @@ async def test_a_broker_is_told_to_delete_what_it_does_not_host_and_says_that_it
     answer = await drive.ask(2, request, StopReplicaResponse)
 
     assert answer == StopReplicaResponse(partitions=(PartitionResult(stray, ErrorCode.NONE),))
+
+
+@pytest.mark.behaviour("B094")
+async def test_an_answer_of_a_brokers_former_life_does_not_fail_the_present_deletion(sim, drive):
+    orders = await drive.create("orders", [2, 3])
+    former = drive.context.brokers[2].epoch
+    await drive.bounce(2)
+    sim.hold("broker-1", "broker-2")  # so the deletion has begun and is not answered yet
+    await drive.delete("orders")
+    await sim.sleep(500)
+    refused = StopReplicaResponse(error_code=ErrorCode.STALE_BROKER_EPOCH)
+    drive.controller.controller.ref.tell(
+        StopReplicaAnswered(2, drive.context.epoch, refused, frozenset({orders}), former)
+    )
+    await sim.sleep(500)
+    sim.heal()
+    await drive.settle()
+
+    assert not drive.exists("/brokers/topics/orders")

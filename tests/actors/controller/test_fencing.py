@@ -6,6 +6,8 @@ import pytest
 from msgspec.structs import replace
 
 from actors.broker.replica_manager import ShrinkIsr
+from actors.controller.context import PartitionPhase
+from actors.controller.election import Strategy
 from actors.controller.outbox import BatchNotEmpty
 from actors.controller.store import Store
 from runtime.keeper import Check, Delete, Set
@@ -144,13 +146,36 @@ async def test_no_election_overwrites_what_a_newer_controller_decided(drive):
     await drive.kill(2)
 
     assert (drive.state("orders"), drive.version("orders")) == (newer, 1)
-    assert drive.of(LeaderElected) == drive.of(ReplicaLeftIsr) == drive.of(ElectionFailed) == []
-    (failed,) = drive.of(ControllerEventFailed)
-    assert failed.event == "WatchEvent"
-    assert "orders-0 was decided by controller epoch 9, which is after 1" in failed.error
-    # As KafkaController: it looks who is the controller; it still is, so it stays.
+    assert drive.of(LeaderElected) == drive.of(ReplicaLeftIsr) == []
+    election, leaving = drive.of(ElectionFailed)
+    assert election.strategy == Strategy.OFFLINE.value
+    assert leaving.strategy == "OfflineReplica"
+    assert "orders-0 was decided by controller epoch 9, which is after 1" in election.error
+    # As in Kafka that partition fails; the event does not, and the controller stays.
+    assert drive.of(ControllerEventFailed) == []
     assert drive.controller_id == 1
     assert drive.of(ControllerResigned) == []
+
+
+@pytest.mark.behaviour("B025", "B058")
+@pytest.mark.parametrize("is_failover", [False, True])
+async def test_a_strange_epoch_in_one_state_hinders_no_other_partition(drive, is_failover):
+    payments = await drive.create("payments", [4, 3])
+    strange = PartitionState(
+        controller_epoch=99, leader=BrokerId(4), leader_epoch=0, isr=(BrokerId(4), BrokerId(3))
+    )
+    await drive.create("strange", [4, 3])
+    await drive.write_state(TopicPartition("strange", 0), strange)
+
+    if is_failover:
+        drive.vanish(1)
+    drive.vanish(4)
+    await drive.sim.sleep(10_000)  # not `settle`: 3 goes on asking 4
+
+    assert drive.state("strange") == strange
+    assert drive.state("payments").leader == 3
+    assert drive.context.partition_phase(payments) is PartitionPhase.ONLINE
+    assert drive.of(ControllerEventFailed) == []
 
 
 # --- what goes wrong ------------------------------------------------------------------------------
@@ -158,19 +183,21 @@ async def test_no_election_overwrites_what_a_newer_controller_decided(drive):
 
 @pytest.mark.behaviour("B016")
 async def test_an_event_that_fails_does_not_stop_the_next(drive):
-    note = "/isr_change_notification/isr_change_0000000099"
-    await drive.keeper.create(note, b'{"version":1,"partitions":[]}')
+    await drive.kill(4)
+    await drive.reassign({ORDERS: [4]})
     await drive.settle()
+    path = TopicZNode.path("orders")
+    data = drive.tree.get(path).data
+    await drive.keeper.set(path, b"neither can this be read nor changed")
     drive.forget()
-    await drive.keeper.create(note, b'{"version":1,"partitions":[]}')
-    await drive.keeper.create(f"{note}/child")  # so the note cannot be deleted
 
-    await drive.settle()
+    await drive.restart(4)  # the move could end now
+    await drive.keeper.set(path, data)
     await drive.create("payments", [3, 4])
 
-    (failed,) = drive.of(ControllerEventFailed)
+    failed = drive.of(ControllerEventFailed)[-1]
     assert failed.event == "WatchEvent"
-    assert "NotEmpty" in failed.error
+    assert "MalformedZNode" in failed.error
     assert drive.state("payments").leader == 3
     assert drive.controller_id == 1
     assert drive.context.offline_partition_count == 0  # as of now, not of before the failure

@@ -4,6 +4,8 @@ import json
 
 import pytest
 
+from actors.broker.isr import MOST_IN_ONE
+from runtime.keeper import MAX_DATA_BYTES
 from tests.support.drive import Drive
 from wire.admin_znodes import IsrChangeNotificationZNode
 from wire.control import LeaderAndIsr, UpdateMetadata
@@ -212,3 +214,16 @@ async def test_who_left_the_isr_is_not_elected_even_before_the_report(sim, drive
     )
     assert [each.topic for each in drive.of(LeaderElected)] == ["orders", "bills"]
     assert [each.partition for each in drive.of(LeaderElected)] == [1, 0]
+
+
+@pytest.mark.behaviour("B116")
+async def test_more_changes_than_a_znode_can_hold_are_told_in_several(sim, drive, monkeypatch):
+    monkeypatch.setattr("actors.broker.isr.MOST_IN_ONE", 2)
+    drive.shrink(3, TopicPartition("orders", 0), TopicPartition("orders", 1), BILLS)
+    await drive.settle()
+
+    assert sum(len(said["partitions"]) for _, _, said in drive.notes) == 3
+    assert max(len(said["partitions"]) for _, _, said in drive.notes) == 2
+    assert drive.context.leaderships[BILLS].isr == (2,)
+    longest = [TopicPartition("x" * 249, 2**31 - 1)] * MOST_IN_ONE
+    assert len(IsrChangeNotificationZNode.encode(longest)) <= MAX_DATA_BYTES

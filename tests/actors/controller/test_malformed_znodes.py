@@ -17,11 +17,12 @@ from wire.ids import BrokerId, TopicPartition
 from wire.trace import (
     ActorCrashed,
     ControllerElected,
+    ControllerEventFailed,
     ControllerResigned,
     NodeStopped,
     ZNodeSkipped,
 )
-from wire.znodes import PartitionState
+from wire.znodes import BrokerIdZNode, PartitionState, TopicZNode
 
 ORDERS = TopicPartition("orders", 0)
 STATE = "/brokers/topics/orders/partitions/0/state"
@@ -199,6 +200,76 @@ async def test_requests_and_notes_that_nobody_can_read_are_removed(drive):
     await drive.prefer(ORDERS)
     await drive.settle()
     assert drive.state("orders").leader == 3
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/isr_change_notification/stranger",
+        "/log_dir_event_notification/stranger",
+        "/admin/delete_topics/ghost",
+        "/admin/reassign_partitions",
+        "/admin/preferred_replica_election",
+    ],
+)
+@pytest.mark.parametrize("is_failover", [False, True])
+async def test_what_is_to_be_removed_goes_with_all_that_is_below_it(drive, path, is_failover):
+    drive.sim.pause("broker-1")
+    await put(drive, path, b"nonsense")
+    await put(drive, f"{path}/child", b"")
+    if is_failover:
+        drive.vanish(1)
+    else:
+        drive.sim.resume("broker-1")
+    await drive.settle()
+
+    assert not drive.exists(path)
+    assert len(drive.of(ControllerElected)) == 1 + is_failover
+    assert drive.of(ControllerEventFailed) == []
+
+
+@pytest.mark.parametrize(
+    "folder",
+    ["/isr_change_notification", "/log_dir_event_notification", "/admin/delete_topics"],
+)
+async def test_a_folder_that_somebody_removed_is_made_again(drive, folder):
+    await drive.keeper.delete(folder)
+    await drive.settle()
+    assert drive.exists(folder)
+
+    drive.sim.pause("broker-1")
+    await drive.keeper.delete(folder)
+    drive.vanish(1)
+    await drive.settle()
+
+    assert drive.exists(folder)
+    assert [each.controller_epoch for each in drive.of(ControllerElected)] == [1, 2]
+    assert drive.of(ControllerEventFailed) == []
+
+
+async def test_a_broker_whose_registration_is_mended_is_known_again(drive):
+    path = BrokerIdZNode.path(BrokerId(3))
+    data = drive.tree.get(path).data
+    await drive.keeper.set(path, b"nonsense")
+    await drive.kill(2)  # the controller looks at all brokers
+    assert sorted(drive.context.brokers) == [1]
+
+    await drive.keeper.set(path, data)
+    await drive.settle()
+
+    assert sorted(drive.context.brokers) == [1, 3]
+    assert drive.state("orders").leader == 3
+
+
+async def test_a_topic_that_cannot_be_read_hinders_no_other_move_of_the_request(drive):
+    users = await drive.create("users", [2])
+    await drive.keeper.set(TopicZNode.path("orders"), b"nonsense")
+
+    await drive.reassign({ORDERS: [1], users: [3]})
+    await drive.settle()
+
+    assert drive.assignment("users").replicas == (3,)
+    assert not drive.exists("/admin/reassign_partitions")
 
 
 async def test_a_topic_that_is_mended_is_created(drive):

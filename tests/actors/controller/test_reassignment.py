@@ -12,8 +12,14 @@ from runtime.keeper import Create, Set
 from tests.support.drive import Drive
 from tests.support.moves import MoveInvariants, at_rest
 from wire.admin_znodes import ReassignPartitionsZNode
-from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata
-from wire.ids import TopicPartition
+from wire.control import (
+    ControlledShutdown,
+    ControlledShutdownResponse,
+    LeaderAndIsr,
+    StopReplica,
+    UpdateMetadata,
+)
+from wire.ids import BrokerEpoch, BrokerId, TopicPartition
 from wire.trace import ReassignmentStep
 from wire.znodes import (
     PartitionState,
@@ -114,6 +120,45 @@ async def test_the_next_request_is_acted_on_once_although_it_comes_as_the_former
     assert drive.assignment("orders") == at_rest(4)
     assert steps(drive, "users") == UPDATE + ADD
     assert drive.state("users").leader_epoch == 1
+
+
+@pytest.mark.behaviour("B105")
+async def test_the_old_leader_is_not_stopped_before_one_of_the_target_can_lead(drive):
+    orders = await drive.create("orders", [2])
+    goodbye = ControlledShutdown(broker_id=BrokerId(4), broker_epoch=BrokerEpoch(-1))
+    await drive.ask(1, goodbye, ControlledShutdownResponse)
+
+    await drive.reassign({orders: [4]})  # it gets in sync, but whoever leaves is not elected
+    await drive.settle()
+
+    assert (drive.state("orders").leader, set(drive.state("orders").isr)) == (2, {2, 4})
+    assert drive.assignment("orders").removing_replicas == (2,)
+
+    drive.vanish(4)
+    await drive.settle()
+    await drive.restart(4)
+
+    assert drive.assignment("orders") == at_rest(4)
+    assert drive.state("orders").leader == 4
+
+
+@pytest.mark.behaviour("B099")
+async def test_a_request_that_replaces_a_changed_one_is_acted_on(drive):
+    orders = await drive.create("orders", [2])
+    users = await drive.create("users", [3])
+    await drive.kill(5)
+    await drive.reassign({orders: [5]})  # waits for 5
+    await drive.settle()
+
+    drive.sim.pause("broker-1")
+    await drive.keeper.set(REQUEST, drive.tree.get(REQUEST).data)  # this is what the watch sees
+    await drive.keeper.delete(REQUEST)
+    await drive.reassign({users: [4]})
+    drive.sim.resume("broker-1")
+    await drive.settle()
+
+    assert drive.assignment("users") == at_rest(4)
+    assert not drive.exists(REQUEST)
 
 
 @pytest.mark.behaviour("B100")
