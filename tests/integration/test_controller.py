@@ -12,11 +12,12 @@ from wire.znodes import TopicZNode
 
 ORDERS = TopicPartition("orders", 0)
 REPLICAS = {0: (1, 2, 3)}
+MORTAL_MS = 6_000  # how long the dead keep their znodes
 
 
 @pytest.mark.behaviour("B001", "B002", "B004")
 async def test_one_broker_is_the_controller_and_the_next_one_has_the_next_epoch(zookeeper):
-    async with real_cluster(zookeeper) as drive:
+    async with real_cluster(zookeeper, session_timeout_ms=MORTAL_MS) as drive:
         first = drive.cluster.controller
 
         drive.cluster.kill(first.config.broker_id)
@@ -39,7 +40,7 @@ async def test_a_topic_is_created_and_everybody_knows_its_leader(zookeeper):
 
 @pytest.mark.behaviour("B060", "B071", "B070")
 async def test_a_leader_dies_another_leads_and_the_dead_one_comes_back_in_sync(zookeeper):
-    async with real_cluster(zookeeper) as drive:
+    async with real_cluster(zookeeper, session_timeout_ms=MORTAL_MS) as drive:
         await drive.admin.create_topic("orders", assignments={0: (2, 3, 1)})
 
         drive.cluster.kill(2)
@@ -52,7 +53,7 @@ async def test_a_leader_dies_another_leads_and_the_dead_one_comes_back_in_sync(z
 
 @pytest.mark.behaviour("B035", "B075")
 async def test_the_controller_dies_with_the_leader_and_the_next_one_elects_another(zookeeper):
-    async with real_cluster(zookeeper) as drive:
+    async with real_cluster(zookeeper, session_timeout_ms=MORTAL_MS) as drive:
         await drive.admin.create_topic("orders", assignments=REPLICAS)
         assert drive.cluster.nodes[1].state is NodeState.CONTROLLER
 

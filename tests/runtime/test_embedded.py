@@ -11,8 +11,9 @@ from runtime.zookeeper import ZooKeeper
 from tests.support.processes import wait_for_end
 
 
-async def keeper_of(server):
-    keeper = ZooKeeper(server.hosts, real_trace(recording=False).at("test"))
+async def keeper_of(server, session_timeout_ms=6_000):
+    trace = real_trace(recording=False).at("test")
+    keeper = ZooKeeper(server.hosts, trace, session_timeout_ms=session_timeout_ms)
     await keeper.start()
     return keeper
 
@@ -31,7 +32,7 @@ async def test_a_temporary_server_leaves_nothing_behind():
 
 async def test_a_server_that_was_killed_starts_again_with_its_data_on_its_port(tmp_path):
     async with EmbeddedZooKeeper(data=tmp_path / "zk") as server:
-        keeper = await keeper_of(server)
+        keeper = await keeper_of(server, 60_000)  # a shared machine may stand still for seconds
         await keeper.create("/a", b"x")
         hosts = server.hosts
 

@@ -61,11 +61,19 @@ class RealDrive:
 
 @asynccontextmanager
 async def real_cluster(
-    zookeeper: SharedZooKeeper, brokers: int = 3, **options: Any
+    zookeeper: SharedZooKeeper,
+    brokers: int = 3,
+    *,
+    session_timeout_ms: int = 60_000,
+    **options: Any,
 ) -> AsyncIterator[RealDrive]:
-    """Brokers on a chroot of their own; sessions short, so that deaths are noticed soon."""
+    """Brokers on a chroot of their own.
+
+    Sessions are long: a shared machine may stand still for seconds. A test in which somebody dies
+    asks for shorter ones, since it waits for their end.
+    """
     hosts = zookeeper.hosts + zookeeper.chroot()
-    cluster = Cluster(brokers, zookeeper=hosts, session_timeout_ms=2_000, **options)
+    cluster = Cluster(brokers, zookeeper=hosts, session_timeout_ms=session_timeout_ms, **options)
     async with cluster:
         drive = RealDrive(cluster)
         await drive.until(lambda: cluster.controller is not None)
