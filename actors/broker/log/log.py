@@ -194,8 +194,8 @@ class Log:
     def truncate_to(self, offset: Offset) -> bool:
         """Forget this offset and those after it; a batch goes as a whole. Whether anything went.
 
-        Before the next append `flush`, and write the recovery point: else a crash could mix what
-        was cut with what follows.
+        Through LogManager.truncate: the recovery point on disk must be lowered before this, and
+        the cut flushed before the next append, or a crash mixes what was cut with what follows.
         """
         assert offset >= 0, f"{offset} is no offset"
         if offset >= self.log_end_offset:
