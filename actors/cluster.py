@@ -88,6 +88,7 @@ class NodeCluster:
         self._overrides = {"zookeeper_session_timeout_ms": session_timeout_ms, **(overrides or {})}
         self._racks = racks or {}
         self._clients = 0
+        self._is_closing = False
         self._announce = announce or (lambda _: None)
         self.nodes: dict[int, Node] = {}
         self.brokers = tuple(range(1, brokers + 1))
@@ -119,6 +120,7 @@ class NodeCluster:
 
     async def stop_nodes(self) -> None:
         """Stop every broker, last started first; none waits for what nobody can take over."""
+        self._is_closing = True  # who is the controller for a moment is no news then
         for broker, node in reversed(tuple(self.nodes.items())):
             if node.state is NodeState.STOPPED:
                 continue
@@ -156,7 +158,7 @@ class NodeCluster:
         return self.nodes[broker]
 
     def _on_state(self, node: Node) -> None:
-        if node.state is NodeState.CONTROLLER:
+        if node.state is NodeState.CONTROLLER and not self._is_closing:
             self._announce(f"the controller is broker {node.config.broker_id}")
 
     def _on_down(self, node: Node, reason: str) -> None:

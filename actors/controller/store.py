@@ -234,7 +234,7 @@ class Store:
         return self.decoded(ConfigEntityZNode.decode, entity, znode.data) or {}
 
     async def children(self, folder: str, watch: Receiver) -> tuple[str, ...]:
-        """The names in a folder, watched; as in Kafka, one that is not there has none."""
+        """The names in a folder, watched; a folder that somebody removed is made again, empty."""
         return await children_of(self.keeper, folder, watch)
 
     async def read_watched(

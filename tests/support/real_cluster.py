@@ -70,11 +70,21 @@ async def real_cluster(
     """Brokers on a chroot of their own.
 
     Sessions are long: a shared machine may stand still for seconds. A test in which somebody dies
-    asks for shorter ones, since it waits for their end.
+    asks for shorter ones, since it waits for their end. Broker 1 is the controller: the others
+    start when it is, since whoever is first wins.
     """
     hosts = zookeeper.hosts + zookeeper.chroot()
-    cluster = Cluster(brokers, zookeeper=hosts, session_timeout_ms=session_timeout_ms, **options)
+    cluster = Cluster(1, zookeeper=hosts, session_timeout_ms=session_timeout_ms, **options)
     async with cluster:
+        assert cluster.nodes[1].is_controller
+        cluster.brokers = tuple(range(1, brokers + 1))
+        for broker in cluster.brokers[1:]:
+            await cluster.start_broker(broker)
         drive = RealDrive(cluster)
-        await drive.until(lambda: cluster.controller is not None)
+        await drive.until(
+            lambda: all(
+                len(node.replica_manager.cache.brokers) == brokers
+                for node in cluster.nodes.values()
+            )
+        )
         yield drive
