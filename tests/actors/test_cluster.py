@@ -35,7 +35,13 @@ async def test_who_takes_over_while_all_stop_is_no_news(sim):
     await cluster.start_broker(1)  # it stops last: whoever reigns now stops before it
     await sim.settle()
     told.clear()
+    stop_broker = cluster.stop_broker
 
+    async def stop_slowly(broker, **options):
+        await stop_broker(broker, **options)
+        await sim.settle()  # there is time to elect another
+
+    cluster.stop_broker = stop_slowly
     await cluster.stop_nodes()
 
     assert controllers(told) == []
