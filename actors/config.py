@@ -5,6 +5,11 @@ configuration that cannot work is refused at birth.
 """
 
 from dataclasses import dataclass
+from typing import Final
+
+_DAY_MS: Final = 86_400_000
+_NEVER: Final = 2**63 - 1
+GENERATIONS: Final = ("high-watermark", "kip-101", "kip-279", "kip-320")
 
 
 class BadConfig(ValueError):
@@ -29,6 +34,53 @@ class BrokerConfig:
     controlled_shutdown_enable: bool = True
     controlled_shutdown_max_retries: int = 3
     controlled_shutdown_retry_backoff_ms: int = 5_000
+    auto_create_topics_enable: bool = True
+    # --- replication
+    num_replica_fetchers: int = 1
+    replica_fetch_wait_max_ms: int = 500
+    replica_fetch_min_bytes: int = 1
+    replica_fetch_max_bytes: int = 1 << 20
+    replica_fetch_response_max_bytes: int = 10 << 20
+    replica_fetch_backoff_ms: int = 1_000
+    replica_socket_timeout_ms: int = 30_000
+    replica_lag_time_max_ms: int = 30_000
+    replica_high_watermark_checkpoint_interval_ms: int = 5_000
+    min_insync_replicas: int = 1
+    fetch_max_bytes: int = 55 << 20
+    # Ours: how a follower finds out where its log and its leader's part. Not in Kafka, where it
+    # came with the versions: high-watermark (0.8), kip-101 (0.11), kip-279 (2.0), kip-320 (2.8).
+    replication_generation: str = "kip-320"
+    # --- logs
+    log_segment_bytes: int = 1 << 30
+    log_roll_ms: int = 7 * _DAY_MS
+    log_roll_jitter_ms: int = 0
+    log_index_size_max_bytes: int = 10 << 20
+    log_index_interval_bytes: int = 4_096
+    log_retention_ms: int = 7 * _DAY_MS
+    log_retention_bytes: int = -1
+    log_retention_check_interval_ms: int = 300_000
+    log_flush_interval_messages: int = _NEVER
+    log_flush_interval_ms: int = _NEVER
+    log_flush_offset_checkpoint_interval_ms: int = 60_000
+    log_flush_start_offset_checkpoint_interval_ms: int = 60_000
+    log_cleanup_policy: str = "delete"
+    log_cleaner_enable: bool = True
+    log_cleaner_backoff_ms: int = 15_000
+    log_cleaner_min_cleanable_ratio: float = 0.5
+    log_cleaner_delete_retention_ms: int = _DAY_MS
+    log_segment_delete_delay_ms: int = 60_000
+    log_message_timestamp_type: str = "CreateTime"
+    message_max_bytes: int = 1_048_588
+    # --- __consumer_offsets
+    offsets_topic_num_partitions: int = 50
+    offsets_topic_replication_factor: int = 3
+    offsets_topic_segment_bytes: int = 100 << 20
+    offsets_commit_required_acks: int = -1
+    offsets_commit_timeout_ms: int = 5_000
+    offset_metadata_max_bytes: int = 4_096
+    offsets_retention_minutes: int = 7 * 24 * 60
+    offsets_retention_check_interval_ms: int = 600_000
+    offsets_load_buffer_size: int = 5 << 20
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
@@ -37,6 +89,22 @@ class BrokerConfig:
             if value < least:
                 name = key.replace("_", ".")
                 raise BadConfig(f"{name} is {value}; it must be {least} or more")
+        if self.replication_generation not in GENERATIONS:
+            known = ", ".join(GENERATIONS)
+            raise BadConfig(
+                f"replication.generation is {self.replication_generation!r}; it must be of {known}"
+            )
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise BadConfig(
+                f"replica.fetch.wait.max.ms is {self.replica_fetch_wait_max_ms}; it must be at "
+                f"most replica.lag.time.max.ms, {self.replica_lag_time_max_ms}, "
+                "or followers would leave the ISR while they wait"
+            )
+        if self.offsets_commit_required_acks not in {-1, 0, 1}:
+            raise BadConfig(
+                f"offsets.commit.required.acks is {self.offsets_commit_required_acks}; "
+                "it must be -1, 0 or 1"
+            )
 
 
 _AT_LEAST = {
@@ -48,4 +116,26 @@ _AT_LEAST = {
     "leader_imbalance_check_interval_seconds": 1,
     "controlled_shutdown_max_retries": 0,
     "controlled_shutdown_retry_backoff_ms": 0,
+    "num_replica_fetchers": 1,
+    "replica_fetch_wait_max_ms": 1,
+    "replica_fetch_min_bytes": 0,
+    "replica_fetch_max_bytes": 1,
+    "replica_fetch_response_max_bytes": 1,
+    "replica_fetch_backoff_ms": 1,
+    "replica_socket_timeout_ms": 1,
+    "replica_lag_time_max_ms": 2,
+    "replica_high_watermark_checkpoint_interval_ms": 1,
+    "min_insync_replicas": 1,
+    "fetch_max_bytes": 1_024,
+    "log_retention_check_interval_ms": 1,
+    "log_flush_offset_checkpoint_interval_ms": 1,
+    "log_flush_start_offset_checkpoint_interval_ms": 1,
+    "log_cleaner_backoff_ms": 1,
+    "offsets_topic_num_partitions": 1,
+    "offsets_topic_replication_factor": 1,
+    "offsets_commit_timeout_ms": 1,
+    "offset_metadata_max_bytes": 0,
+    "offsets_retention_minutes": 1,
+    "offsets_retention_check_interval_ms": 1,
+    "offsets_load_buffer_size": 1,
 }

@@ -106,11 +106,20 @@ class FetchResult(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     records: memoryview | None = None  # may end in the middle of a batch
 
 
+NO_SESSION = 0  # in Fetch: none is wanted, or it is to be made; in FetchResponse: there is none
+INITIAL_SESSION_EPOCH = 0  # begin a session; the epochs of its requests are 1, 2, …
+FINAL_SESSION_EPOCH = -1  # no session, and if there is one it ends
+
+
 class FetchResponse(Message, frozen=True, kw_only=True):
-    """In the order of the request's partitions, until max_bytes are full."""
+    """In the order of the request's partitions, until max_bytes are full.
+
+    In a session only partitions with news are there.
+    """
 
     error_code: ErrorCode = ErrorCode.NONE
     partitions: tuple[FetchResult, ...] = ()
+    session_id: Int32 = NO_SESSION
 
 
 class Fetch(Request[FetchResponse], frozen=True, kw_only=True):
@@ -121,7 +130,10 @@ class Fetch(Request[FetchResponse], frozen=True, kw_only=True):
     min_bytes: Int32
     max_bytes: Int32  # over all partitions; the first batch is sent even if it is larger
     isolation_level: IsolationLevel = IsolationLevel.READ_UNCOMMITTED
-    partitions: tuple[FetchPartition, ...]
+    partitions: tuple[FetchPartition, ...]  # in a session, those that differ from the last request
+    session_id: Int32 = NO_SESSION  # the leader remembers the partitions (KIP-227)
+    session_epoch: Int32 = FINAL_SESSION_EPOCH
+    forgotten: tuple[TopicPartition, ...] = ()  # of the session: no longer wanted
 
 
 EARLIEST_TIMESTAMP_MS = -2  # in ListOffsets: the log start offset
