@@ -19,6 +19,7 @@ from runtime.real import RealProcess
 from runtime.simulation.simulator import Simulator
 from runtime.system import STOPPED, System
 from runtime.world import Clock, Network, World
+from wire.data import Fetch
 from wire.errors import MalformedZNode
 from wire.ids import BrokerId, Endpoint
 from wire.znodes import BrokerIdZNode
@@ -273,6 +274,7 @@ class SimulatedCluster(NodeCluster):
         racks: Mapping[int, str] | None = None,
     ) -> None:
         self.simulator = simulator
+        simulator.routine |= {Fetch.__name__}  # followers ask for ever
         timeout_ms = round(simulator.zookeeper.session_timeout_ms)
         super().__init__(
             simulator,

@@ -9,6 +9,7 @@ from typing import Final
 
 _DAY_MS: Final = 86_400_000
 _NEVER: Final = 2**63 - 1
+_MAX_INT32: Final = 2**31 - 1
 GENERATIONS: Final = ("high-watermark", "kip-101", "kip-279", "kip-320")
 
 
@@ -89,25 +90,44 @@ class BrokerConfig:
             if value < least:
                 name = key.replace("_", ".")
                 raise BadConfig(f"{name} is {value}; it must be {least} or more")
-        if self.replication_generation not in GENERATIONS:
-            known = ", ".join(GENERATIONS)
-            raise BadConfig(
-                f"replication.generation is {self.replication_generation!r}; it must be of {known}"
-            )
-        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
-            raise BadConfig(
-                f"replica.fetch.wait.max.ms is {self.replica_fetch_wait_max_ms}; it must be at "
-                f"most replica.lag.time.max.ms, {self.replica_lag_time_max_ms}, "
-                "or followers would leave the ISR while they wait"
-            )
+        for key, most in _AT_MOST.items():
+            value = getattr(self, key)
+            if value > most:
+                name = key.replace("_", ".")
+                raise BadConfig(f"{name} is {value}; it must be {most} or less")
+        for key, known in _ONE_OF.items():
+            value = getattr(self, key)
+            if value not in known:
+                name = key.replace("_", ".")
+                raise BadConfig(f"{name} is {value!r}; it must be {' or '.join(known)}")
+        self._check_fetch_wait()
         if self.offsets_commit_required_acks not in {-1, 0, 1}:
             raise BadConfig(
                 f"offsets.commit.required.acks is {self.offsets_commit_required_acks}; "
                 "it must be -1, 0 or 1"
             )
 
+    def _check_fetch_wait(self) -> None:
+        if self.replica_fetch_wait_max_ms > self.replica_lag_time_max_ms:
+            raise BadConfig(
+                f"replica.fetch.wait.max.ms is {self.replica_fetch_wait_max_ms}; it must be at "
+                f"most replica.lag.time.max.ms, {self.replica_lag_time_max_ms}, "
+                "or followers would leave the ISR while they wait"
+            )
+        if self.replica_fetch_wait_max_ms > self.replica_socket_timeout_ms:
+            raise BadConfig(
+                f"replica.fetch.wait.max.ms is {self.replica_fetch_wait_max_ms}; it must be at "
+                f"most replica.socket.timeout.ms, {self.replica_socket_timeout_ms}, "
+                "or every fetch that waits would time out"
+            )
 
-_AT_LEAST = {
+
+_ONE_OF: Final = {
+    "replication_generation": GENERATIONS,
+    "log_cleanup_policy": ("delete", "compact", "compact,delete", "delete,compact"),
+    "log_message_timestamp_type": ("CreateTime", "LogAppendTime"),
+}
+_AT_LEAST: Final = {
     "broker_id": 0,
     "zookeeper_session_timeout_ms": 1,
     "num_partitions": 1,
@@ -127,15 +147,38 @@ _AT_LEAST = {
     "replica_high_watermark_checkpoint_interval_ms": 1,
     "min_insync_replicas": 1,
     "fetch_max_bytes": 1_024,
+    "log_segment_bytes": 14,  # Kafka's LegacyRecord.RECORD_OVERHEAD_V0
+    "log_roll_ms": 1,
+    "log_roll_jitter_ms": 0,
+    "log_index_size_max_bytes": 4,
+    "log_index_interval_bytes": 0,
+    "log_retention_ms": -1,
+    "log_retention_bytes": -1,
     "log_retention_check_interval_ms": 1,
+    "log_flush_interval_messages": 1,
+    "log_flush_interval_ms": 0,
     "log_flush_offset_checkpoint_interval_ms": 1,
     "log_flush_start_offset_checkpoint_interval_ms": 1,
     "log_cleaner_backoff_ms": 1,
+    "log_cleaner_min_cleanable_ratio": 0,
+    "log_cleaner_delete_retention_ms": 0,
+    "log_segment_delete_delay_ms": 0,
+    "message_max_bytes": 0,
     "offsets_topic_num_partitions": 1,
     "offsets_topic_replication_factor": 1,
+    "offsets_topic_segment_bytes": 14,
     "offsets_commit_timeout_ms": 1,
     "offset_metadata_max_bytes": 0,
     "offsets_retention_minutes": 1,
     "offsets_retention_check_interval_ms": 1,
     "offsets_load_buffer_size": 1,
+}
+_AT_MOST: Final = {  # what a topic could not hold either
+    "min_insync_replicas": _MAX_INT32,
+    "log_segment_bytes": _MAX_INT32,
+    "log_index_size_max_bytes": _MAX_INT32,
+    "log_index_interval_bytes": _MAX_INT32,
+    "log_cleaner_min_cleanable_ratio": 1,
+    "message_max_bytes": _MAX_INT32,
+    "offsets_topic_segment_bytes": _MAX_INT32,
 }

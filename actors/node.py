@@ -18,7 +18,7 @@ from actors.broker.registration import (
     Registered,
     Registration,
 )
-from actors.broker.replica_manager import ReplicaManager
+from actors.broker.replica_manager import LoadLogs, ReplicaManager
 from actors.broker.shutdown import say_goodbye
 from actors.config import BrokerConfig
 from actors.controller.controller import Controller
@@ -30,6 +30,7 @@ from wire.trace import BrokerStateChanged
 
 PATIENCE: Final = 2  # session time-outs: a server looks at its sessions only every tick
 RETRY_MS: Final = 100
+LOAD_MS: Final = 3_600_000  # what looking through logs may take after a crash
 
 
 class NodeState(Enum):
@@ -69,13 +70,14 @@ class Node:
         self.system = System(world.node, world.trace, on_down=self._went_down)
         me = BrokerId(config.broker_id)
         self.replica_manager = ReplicaManager(
-            world, me, self.system, listener=endpoints[0].listener, name_of=node_name
+            world, config, self.system, listener=endpoints[0].listener, name_of=node_name
         )
         self.controller = Controller(
             world, config, self.system, name_of=node_name, on_office=self._on_office
         )
         self._administrator = Administrator(world, config, self.replica_manager.ref)
-        watcher = ConfigWatcher(world, config, self.controller.ref)
+        self.replica_manager.administrator = self._administrator.ref
+        watcher = ConfigWatcher(world, config, self.controller.ref, self.replica_manager.ref)
         self._registration = Registration(
             world,
             me,
@@ -101,6 +103,7 @@ class Node:
         await self.world.keeper.start()
         refs = {name: self.system.start(name, actor) for name, actor in self._actors.items()}
         self.system.start("api", Api(self.world, refs))
+        await refs["replica-manager"].ask(LoadLogs(), timeout_ms=LOAD_MS)
         epoch = await self._register(refs["registration"])
         if self.state is NodeState.STARTING:
             self._become(NodeState.RUNNING)
@@ -155,6 +158,7 @@ class Node:
                 self._on_state(self)
 
     def _went_down(self, reason: str) -> None:
+        self.replica_manager.abandon()
         self._become(NodeState.STOPPED)
         if self._on_down is not None:
             self._on_down(self, reason)

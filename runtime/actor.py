@@ -144,7 +144,7 @@ class Actor(_PykkaActor):  # type: ignore[misc]
 
         handle = loop.call_later(delay_ms / 1000, ring)
         self._timers[handle] = None
-        return Timer(handle)
+        return Timer(handle, self._timers)
 
     def pipe(self, awaitable: Awaitable[Any], wrap: Callable[[Outcome], Any]) -> None:
         """Await aside, and tell myself `wrap(outcome)`: how a handler asks, or waits long.

@@ -68,13 +68,17 @@ class Owner(Protocol):
 class Timer:
     """A message that will come; cancel it if it should not."""
 
-    __slots__ = ("_handle",)
+    __slots__ = ("_handle", "_handles")
 
-    def __init__(self, handle: asyncio.TimerHandle) -> None:
+    def __init__(
+        self, handle: asyncio.TimerHandle, handles: dict[asyncio.TimerHandle, None]
+    ) -> None:
         self._handle = handle
+        self._handles = handles  # of the actor that waits for it
 
     def cancel(self) -> None:
         """The message does not come, unless it is in the inbox already."""
+        self._handles.pop(self._handle, None)
         self._handle.cancel()
 
 

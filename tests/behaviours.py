@@ -160,6 +160,13 @@ BEHAVIOURS: Final[Mapping[str, str]] = {
     "B142": "UpdateMetadata replaces brokers, merges partitions, and removes what is deleted",
     "B143": "Metadata says which leader, listener or replica is not available",
     "B144": "Who does not lead refuses produce and fetch; another leader epoch is refused too",
+    # Broker: replication
+    "B167": "Throttled replicas out of sync are left out while the quota is exceeded",
+    # Offsets at the group coordinator
+    "B175": "A group's coordinator leads its partition of __consumer_offsets, made on first use",
+    "B176": "A new coordinator loads its log first; who leads no longer is none; late news is not",
+    "B177": "A commit is an append, seen once it is safe; each error has its name for consumers",
+    "B178": "No offset is no error; old offsets and those of deleted topics get tombstones",
     # Admin tools
     "B179": "Generating a move proposes an assignment and writes nothing",
     "B180": "Executing a move validates it, prints the way back, and only then asks for it",

@@ -246,6 +246,11 @@ def batches(buffer: Buffer, position: int = 0) -> Iterator[RecordBatch]:
         position = end
 
 
+def holds_a_batch(buffer: Buffer) -> bool:
+    """Whether the first batch is there to its end."""
+    return len(buffer) >= HEADER_BYTES and decode_header(buffer).size_in_bytes <= len(buffer)
+
+
 def verify(batch: RecordBatch) -> None:
     """Raises CorruptRecordBatch unless the CRC is that of the bytes."""
     found = crc32c(batch.data[CRC_STARTS_AT:])

@@ -336,6 +336,53 @@ class IsrChanged(TraceEvent, frozen=True):
     partition_epoch: int
 
 
+class RecordsAppended(TraceEvent, frozen=True):
+    """A replica's log has grown."""
+
+    topic: str
+    partition: int
+    role: str
+    leader_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+class HighWatermarkMoved(TraceEvent, frozen=True):
+    """A replica knows of more, or a follower of less, that is on all in-sync replicas."""
+
+    topic: str
+    partition: int
+    role: str
+    leader_epoch: int
+    high_watermark: int
+
+
+class LogTruncated(TraceEvent, frozen=True):
+    """A follower has thrown away records that its leader does not have."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    log_end_offset: int  # before
+    offset: int  # the first that is gone
+
+
+class FollowerFailed(TraceEvent, frozen=True):
+    """A partition is no longer fetched until the controller speaks again, or for a while (B156)."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    reason: str
+
+
+class LogDirWentOffline(TraceEvent, frozen=True):
+    """A disk refused to work; the replicas on it are given up (B074)."""
+
+    partitions: int
+    reason: str
+
+
 class ControlledShutdownTried(TraceEvent, frozen=True):
     """A broker asked the controller to let it go."""
 
@@ -348,6 +395,14 @@ class ConfigChanged(TraceEvent, frozen=True):
     """A broker took note of a changed configuration."""
 
     entity: str
+
+
+class TopicNotCreated(TraceEvent, frozen=True):
+    """A topic that was to be created because somebody needs it was not."""
+
+    topic: str
+    error: str
+    reason: str
 
 
 def ids(brokers: Iterable[int]) -> str:

@@ -1,8 +1,9 @@
 """Takes what administrators ask for to ZooKeeper, where the controller sees it.
 
 Rule: all of a request is validated before any of it is written, and each thing that it names has a
-result of its own. Topics are the controller's broker's business, configuration is any broker's.
-The answer waits until this broker's own clients can see what was done, or until time is up.
+result of its own. Topics are the controller's broker's business, configuration is any broker's, and
+so are topics that a client of this broker needs. The answer waits until this broker's own clients
+can see what was done, or until time is up.
 """
 
 from collections import Counter
@@ -10,6 +11,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, assert_never
 
+from actors.administration.auto_topics import auto_topic
 from actors.administration.new_topics import Defaults, TopicPlan, plan_growth, plan_topic
 from actors.asked import Asked, refusal
 from actors.broker.configurator import Configurator
@@ -30,6 +32,7 @@ from wire.admin import (
     DeleteTopics,
     DeleteTopicsResponse,
     NewPartitions,
+    NewTopic,
 )
 from wire.configs import DescribeConfigs, IncrementalAlterConfigs
 from wire.errors import (
@@ -38,9 +41,11 @@ from wire.errors import (
     MalformedZNode,
     NotController,
     RequestTimedOut,
+    TopicAlreadyExists,
     TopicDeletionDisabled,
 )
 from wire.message import Message, TopicResult
+from wire.trace import TopicNotCreated
 
 Holds = Callable[[MetadataCache], bool]
 Respond = Callable[[Results], Message]
@@ -64,7 +69,24 @@ class Settled:
     is_in_time: bool
 
 
-AdministratorMessage = Asked | OfficeChanged | Settled
+@dataclass(frozen=True)
+class AutoCreateTopics:
+    """Any actor of this broker → administrator: clients need these; nobody awaits an answer."""
+
+    topics: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class CreateInternalTopic:
+    """A coordinator → administrator: it needs this topic of Kafka's own, as it says."""
+
+    topic: str
+    partitions: int
+    replication_factor: int
+    configs: tuple[tuple[str, str], ...] = ()
+
+
+AdministratorMessage = Asked | OfficeChanged | Settled | AutoCreateTopics | CreateInternalTopic
 
 
 @dataclass
@@ -100,6 +122,11 @@ class Administrator(Actor):
                 self._is_active = message.is_active
             case Settled():
                 self._on_settled(message)
+            case AutoCreateTopics():
+                topics = dict.fromkeys(message.topics)
+                await self._auto_create([auto_topic(each, self._config) for each in topics])
+            case CreateInternalTopic():
+                await self._auto_create([_internal_topic(message)])
             case _:
                 assert_never(message)
 
@@ -131,15 +158,8 @@ class Administrator(Actor):
     # --- CreateTopics -----------------------------------------------------------------------------
 
     async def _create_topics(self, asked: Asked, request: CreateTopics) -> None:
-        view = await self._store.view()
         results = refuse_repeated(new.topic for new in request.topics)
-        plans: dict[str, TopicPlan] = {}
-        for new in request.topics:
-            if results[new.topic] is None:
-                try:
-                    plans[new.topic] = plan_topic(new, view, plans.keys(), self._defaults())
-                except ApiError as error:
-                    results[new.topic] = error
+        plans = await self._plan_topics(request.topics, results)
 
         def respond(results: Results) -> Message:
             created = tuple(
@@ -158,6 +178,37 @@ class Administrator(Actor):
             if results[topic] is None
         }
         self._answer_when_seen(asked, waits, request.timeout_ms, results, respond)
+
+    async def _plan_topics(
+        self, wanted: Sequence[NewTopic], results: Results
+    ) -> dict[str, TopicPlan]:
+        """What can be created; the rest has its error in the results."""
+        view = await self._store.view()
+        plans: dict[str, TopicPlan] = {}
+        for new in wanted:
+            if results[new.topic] is None:
+                try:
+                    plans[new.topic] = plan_topic(new, view, plans.keys(), self._defaults())
+                except ApiError as error:
+                    results[new.topic] = error
+        return plans
+
+    async def _auto_create(self, wanted: Sequence[NewTopic]) -> None:
+        """Write what is not there yet, whoever is the controller, as ZkAdminManager does.
+
+        A topic that somebody else has just created is what was wanted.
+        """
+        results: Results = {new.topic: None for new in wanted}
+        try:
+            plans = await self._plan_topics(wanted, results)
+            if plans:
+                results.update(await self._store.create(tuple(plans.values())))
+        except (ApiError, KeeperError, MalformedZNode) as error:
+            failed = as_api_error(error)
+            results = {topic: earlier or failed for topic, earlier in results.items()}
+        for topic, refused in results.items():
+            if refused is not None and not isinstance(refused, TopicAlreadyExists):
+                self._world.trace(TopicNotCreated(topic, refused.code.name, str(refused)))
 
     def _defaults(self) -> Defaults:
         random = self._world.random
@@ -284,6 +335,15 @@ class Administrator(Actor):
         if not wait.topics:
             del self._waits[event.number]
             wait.asked.answer(wait.respond(wait.results))
+
+
+def _internal_topic(wanted: CreateInternalTopic) -> NewTopic:
+    return NewTopic(
+        topic=wanted.topic,
+        num_partitions=wanted.partitions,
+        replication_factor=wanted.replication_factor,
+        configs=wanted.configs,
+    )
 
 
 def refuse_repeated(topics: Iterable[str]) -> Results:

@@ -23,7 +23,7 @@ from wire.admin import (
 from wire.codec import decode, encode
 from wire.configs import DescribeConfigs, IncrementalAlterConfigs
 from wire.control import ControlledShutdown, LeaderAndIsr, StopReplica, UpdateMetadata
-from wire.data import Fetch
+from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
 from wire.errors import BrokerNotAvailable, ErrorCode, MalformedMessage
 from wire.message import CODES, Message
 from wire.metadata import (
@@ -39,7 +39,10 @@ ROUTES: Final[Mapping[type[Message], str]] = {
     LeaderAndIsr: "replica-manager",
     StopReplica: "replica-manager",
     UpdateMetadata: "replica-manager",
+    Produce: "replica-manager",
     Fetch: "replica-manager",
+    ListOffsets: "replica-manager",
+    OffsetForLeaderEpoch: "replica-manager",
     Metadata: "replica-manager",
     DescribeCluster: "replica-manager",
     ControlledShutdown: "controller",

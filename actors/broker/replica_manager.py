@@ -1,64 +1,75 @@
-"""A broker's side of control: it leads, follows, stops and forgets as the controller says.
+"""A broker's replicas: it leads, follows, stops and forgets as the controller says.
 
 Rule: a request of an older controller, or one meant for an earlier life of this broker, changes
-nothing (B023, B024); neither does a decision older than the one it has (B135, B141). In one
-LeaderAndIsr leaders are made first, then followers (B136). Every request is answered once.
+nothing (B023, B024). Every request is answered once. What must wait, for ZooKeeper, for a disk or
+for other brokers, waits aside: the partitions that need not wait go on.
+
+    Produce ──► Leading ──► log ──► readers wait ──► Fetch answered ──► follower's Fetcher
+       ▲                                                                      │ Fetched
+       └── answered when the high watermark rises ◄── next Fetch ◄── Following ◄┘
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
+from msgspec.structs import replace
+
+from actors.administration.auto_topics import OFFSETS_TOPIC, auto_creatable
 from actors.asked import Asked, refusal
+from actors.broker.administrator import AutoCreateTopics
+from actors.broker.fetcher import Fetched
 from actors.broker.fetchers import Fetchers
+from actors.broker.following import Following
+from actors.broker.hosting import Hosting
 from actors.broker.isr import CHECK_MS, IsrChanges, Wanted, write_isrs
+from actors.broker.leading import FetchOver, Leading, ProduceOver, Proposal
+from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
+from actors.broker.log.config import LogConfig
+from actors.broker.log.folders import partitions_on
+from actors.broker.log.manager import LogManager
 from actors.broker.metadata import AwaitMetadata, MetadataCache
-from actors.broker.partition import HostedPartition
+from actors.broker.offset_queries import ends_of_epochs, list_offsets
 from actors.broker.registration import Registered
+from actors.broker.replica import Replica
+from actors.broker.settings import BrokerConfigChanged, Settings, TopicConfigChanged
+from actors.broker.truncation import Generation
+from actors.broker.upkeep import Done, Due, Upkeep
+from actors.config import BrokerConfig
 from runtime.actor import Actor
 from runtime.keeper import KeeperError
+from runtime.ref import Outcome, Receiver
 from runtime.system import System
 from runtime.world import World
 from wire.admin_znodes import LogDirEventNotificationZNode
-from wire.control import (
-    LeaderAndIsr,
-    LeaderAndIsrPartition,
-    LeaderAndIsrResponse,
-    StopReplica,
-    StopReplicaPartition,
-    StopReplicaResponse,
-    UpdateMetadata,
-    UpdateMetadataResponse,
-)
-from wire.data import Fetch, FetchPartition, FetchResponse, FetchResult
+from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata, UpdateMetadataResponse
+from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
 from wire.errors import (
     ApiError,
-    ErrorCode,
-    NotLeaderOrFollower,
+    KafkaStorageError,
     StaleBrokerEpoch,
     StaleControllerEpoch,
-    UnknownTopicOrPartition,
     UnsupportedVersion,
 )
 from wire.ids import (
-    LEADER_EPOCH_DURING_DELETE,
-    NO_LEADER_EPOCH,
     UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
     LeaderEpoch,
-    Offset,
-    TopicId,
     TopicPartition,
 )
-from wire.message import PartitionResult
-from wire.metadata import DescribeCluster, Metadata
-from wire.trace import ControlRequestRefused, ReplicaRoleChanged
+from wire.metadata import DescribeCluster, Metadata, MetadataResponse
+from wire.trace import ControlRequestRefused, LogDirWentOffline
 
 NOTE_AGAIN_MS: Final = 1_000
-EMPTY: Final = Offset(0)  # the end of every log, until there are records
 Control = LeaderAndIsr | StopReplica | UpdateMetadata
+Data = Produce | Fetch | ListOffsets | OffsetForLeaderEpoch
+
+
+@dataclass(frozen=True)
+class LoadLogs:
+    """Node → replica manager: open the logs of the disk, before anybody hears of this broker."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +88,24 @@ class ShrinkIsr:
 
 
 @dataclass(frozen=True)
+class _CheckIsrs:
+    """Time to see who is in sync no longer, or again (B159)."""
+
+
+@dataclass(frozen=True)
+class _IsrsWritten:
+    """ZooKeeper has answered."""
+
+    wanted: Wanted
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class _LearnSettings:
+    """Time to ask ZooKeeper again for topics whose configuration could not be read."""
+
+
+@dataclass(frozen=True)
 class _WaitOver:
     number: int
 
@@ -87,7 +116,26 @@ class _TellIsrChanges:
 
 
 Message = (
-    Asked | Registered | AwaitMetadata | LogDirFailed | ShrinkIsr | _WaitOver | _TellIsrChanges
+    Asked
+    | LoadLogs
+    | Registered
+    | Fetched
+    | FetchOver
+    | ProduceOver
+    | AppendRecords
+    | ReadRecords
+    | AwaitMetadata
+    | TopicConfigChanged
+    | BrokerConfigChanged
+    | LogDirFailed
+    | ShrinkIsr
+    | Due
+    | Done
+    | _CheckIsrs
+    | _IsrsWritten
+    | _LearnSettings
+    | _WaitOver
+    | _TellIsrChanges
 )
 
 
@@ -97,39 +145,104 @@ class ReplicaManager(Actor):
     def __init__(
         self,
         world: World,
-        me: BrokerId,
+        config: BrokerConfig,
         system: System,
         *,
         listener: str,
         name_of: Callable[[BrokerId], str],
+        administrator: Receiver | None = None,
+        coordinator: Receiver | None = None,
     ) -> None:
         super().__init__()
         self._world = world
-        self._me = me
+        self._config = config
+        self._me = BrokerId(config.broker_id)
+        self.administrator = administrator  # who creates topics that clients need
+        self.coordinator = coordinator  # who hears of partitions of __consumer_offsets
         self._controller_epoch = ControllerEpoch(0)
         self._broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
         self._told_in: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # the life of the last UpdateMetadata
-        self._hosted: dict[TopicPartition, HostedPartition] = {}
-        self._offline: set[TopicPartition] = set()
-        self._fetchers = Fetchers(world, me, system, name_of)
         self._changes = IsrChanges(world)
         self._waits: dict[int, AwaitMetadata] = {}
         self._next_wait = 0
+        self._is_checking = False
+        self._is_learning = False
+        self.replicas: dict[TopicPartition, Replica] = {}
         self.cache = MetadataCache(listener)
+        self._settings = Settings(world, config)
+        self.leading = Leading(
+            world,
+            config,
+            self.replicas,
+            self.cache,
+            after=self.after,
+            propose=self._propose,
+            failed=self._on_storage_failure,
+        )
+        self._fetchers = Fetchers(world, config, system, name_of, self.ref)
+        self._following = Following(
+            world,
+            self._me,
+            Generation(config.replication_generation),
+            self.replicas,
+            self._fetchers.quota,
+            self._on_storage_failure,
+        )
+        self._hosting = Hosting(
+            world,
+            self._me,
+            self.replicas,
+            self.cache,
+            self._settings,
+            leading=self.leading,
+            following=self._following,
+            fetchers=self._fetchers,
+            on_leadership=self._on_leadership,
+        )
+        self._upkeep = Upkeep(world, config, self.replicas, after=self.after, pipe=self.pipe)
 
-    async def on_receive(self, message: Message) -> None:
+    async def on_receive(self, message: Message) -> None:  # noqa: C901 - a table of messages
         """One message at a time."""
         match message:
             case Asked():
                 await self._on_asked(message)
+            case Fetched():
+                await self._following.on_fetched(self._hosting.opened_logs(), message)
+            case FetchOver():
+                self.leading.fetch_over(message)
+            case ProduceOver():
+                self.leading.purgatory.time_out(message.waiting)
+            case AppendRecords():
+                self.leading.append_local(message)
+            case ReadRecords():
+                self.leading.read_local(message)
+            case LoadLogs():
+                await self._on_load()
             case Registered():
                 self._broker_epoch = message.broker_epoch
             case AwaitMetadata():
                 self._on_await(message)
+            case TopicConfigChanged():
+                topic = message.topic
+                self._on_settings(self._settings.topic_changed(topic, message.config))
+            case BrokerConfigChanged():
+                self._on_settings(self._settings.broker_changed(message.config))
             case LogDirFailed():
                 await self._on_log_dir_failed(message)
             case ShrinkIsr():
-                await self._on_shrink(message)
+                self._on_shrink(message)
+            case Due():
+                if not self._hosting.is_disk_dead:
+                    self._upkeep.on_due(message, self._hosting.opened_logs())
+            case Done():
+                if (error := self._upkeep.on_done(message)) is not None:
+                    self._on_storage_failure(error)
+            case _CheckIsrs():
+                self._on_check_isrs()
+            case _IsrsWritten():
+                self._on_isrs_written(message)
+            case _LearnSettings():
+                await self._on_learn()
             case _WaitOver():
                 self._finish_wait(message.number, is_done=False)
             case _TellIsrChanges():
@@ -137,24 +250,41 @@ class ReplicaManager(Actor):
             case _:
                 assert_never(message)
 
+    async def on_stop(self) -> None:
+        """Leave the logs so that the next life need not look through them."""
+        if self._hosting.logs is not None:
+            await self._hosting.logs.clean_shutdown(self._upkeep.high_watermarks())
+
+    def abandon(self) -> None:
+        """The node is down: let go of all files as they are."""
+        if self._hosting.logs is not None:
+            self._hosting.logs.abandon()
+
     async def _on_asked(self, asked: Asked) -> None:
         request = asked.request
         try:
             match request:
+                case Produce():
+                    self.leading.produce(asked, request)
+                case Fetch():
+                    self.leading.fetch(asked, request)
                 case LeaderAndIsr():
                     self._fence(request)
-                    asked.answer(self._on_leader_and_isr(request))
+                    asked.answer(await self._hosting.lead_or_follow(request))
+                    self._begin_rounds()
                 case StopReplica():
                     self._fence(request)
-                    asked.answer(self._on_stop_replica(request))
+                    asked.answer(await self._hosting.stop(request))
                 case UpdateMetadata():
                     self._fence(request)
                     self._on_update_metadata(request)
                     asked.answer(UpdateMetadataResponse())
-                case Fetch():
-                    asked.answer(await self._on_fetch(request))
+                case ListOffsets():
+                    asked.answer(list_offsets(request, self.leading.led))
+                case OffsetForLeaderEpoch():
+                    asked.answer(ends_of_epochs(request, self.leading.led))
                 case Metadata():
-                    asked.answer(self.cache.describe(request))
+                    asked.answer(self._describe(request))
                 case DescribeCluster():
                     asked.answer(self.cache.describe_cluster())
                 case _:
@@ -188,85 +318,69 @@ class ReplicaManager(Actor):
         )
         raise error
 
-    # --- LeaderAndIsr -----------------------------------------------------------------------------
+    # --- beginning --------------------------------------------------------------------------------
 
-    def _on_leader_and_isr(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
-        topic_ids = dict(request.topic_ids)
-        results: list[PartitionResult] = []
-        leaders: list[LeaderAndIsrPartition] = []
-        followers: list[LeaderAndIsrPartition] = []
-        for entry in request.partitions:
-            code = self._judge(entry, topic_ids.get(entry.partition.topic))
-            results.append(PartitionResult(entry.partition, code))
-            if code is ErrorCode.NONE:
-                (leaders if entry.leader == self._me else followers).append(entry)
-        for entry in leaders:
-            self._become(entry, "leader", topic_ids)
-        self._fetchers.unfollow(entry.partition for entry in leaders)
-        for entry in followers:
-            self._become(entry, "follower", topic_ids)
-        live = {node.id for node in request.live_leaders} | self.cache.brokers.keys()
-        self._fetchers.follow(followers, live)
-        self._fetchers.stop_idle()
-        return LeaderAndIsrResponse(partitions=tuple(results))
+    async def _on_load(self) -> None:
+        """Open what is on the disk, each log as its topic says."""
+        settings, world = self._settings, self._world
+        topics = sorted({at.topic for at in partitions_on(world.disk)})
+        await settings.learn(topics)
 
-    def _judge(self, entry: LeaderAndIsrPartition, topic_id: TopicId | None) -> ErrorCode:
-        """Whether a decision is for this broker, possible, and news (B135, B140)."""
-        partition = entry.partition
-        known = self._hosted.get(partition)
-        if self._me not in entry.replicas:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if partition in self._offline or (self._offline and known is None and not entry.is_new):
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        if known is not None and topic_id is not None and known.topic_id not in {None, topic_id}:
-            return ErrorCode.INCONSISTENT_TOPIC_ID
-        current = NO_LEADER_EPOCH if known is None else known.leader_epoch
-        if entry.leader_epoch <= current:
-            return ErrorCode.STALE_CONTROLLER_EPOCH
-        return ErrorCode.NONE
+        def config_of(topic: str) -> LogConfig:
+            known = settings.of(topic)
+            if known is None:
+                raise KafkaStorageError(f"{topic}: ZooKeeper does not say how it is configured")
+            return known.log
 
-    def _become(
-        self, entry: LeaderAndIsrPartition, role: str, topic_ids: Mapping[str, TopicId]
-    ) -> None:
-        topic_id = topic_ids.get(entry.partition.topic)
-        self._hosted[entry.partition] = HostedPartition.of(entry, self._me, topic_id)
-        self._trace_role(entry.partition, role, entry.leader, entry.leader_epoch)
-
-    def _trace_role(
-        self, partition: TopicPartition, role: str, leader: BrokerId, epoch: LeaderEpoch
-    ) -> None:
-        if self._world.trace.is_on:
-            self._world.trace(
-                ReplicaRoleChanged(partition.topic, partition.partition, role, leader, epoch)
-            )
-
-    # --- StopReplica ------------------------------------------------------------------------------
-
-    def _on_stop_replica(self, request: StopReplica) -> StopReplicaResponse:
-        results = tuple(
-            PartitionResult(entry.partition, self._stop(entry)) for entry in request.partitions
+        self._hosting.logs = await LogManager.open(
+            world.disk,
+            config_of,
+            now_ms=world.clock.now_ms(),
+            unique_hex=lambda: f"{world.random.getrandbits(128):032x}",
+            jitter=world.random.randrange,
         )
-        self._fetchers.stop_idle()
-        return StopReplicaResponse(partitions=results)
+        for topic in topics:
+            settings.forget(topic)  # read again when the controller speaks of it
 
-    def _stop(self, entry: StopReplicaPartition) -> ErrorCode:
-        """B141; as Kafka 3.4, an equal leader epoch is no past one (KAFKA-13972)."""
-        partition = entry.partition
-        if partition in self._offline:
-            return ErrorCode.KAFKA_STORAGE_ERROR
-        known = self._hosted.get(partition)
-        if known is None:
-            return ErrorCode.NONE  # a stray log would be deleted here (B098)
-        unfenced = {LEADER_EPOCH_DURING_DELETE, NO_LEADER_EPOCH}
-        if entry.leader_epoch not in unfenced and entry.leader_epoch < known.leader_epoch:
-            return ErrorCode.FENCED_LEADER_EPOCH
-        self._fetchers.unfollow((partition,))
-        del self._hosted[partition]
-        role = "deleted" if entry.delete else "stopped"
-        self._trace_role(partition, role, known.leader, known.leader_epoch)
-        return ErrorCode.NONE
+    def _begin_rounds(self) -> None:
+        self._upkeep.begin()
+        if not self._is_checking:
+            self._is_checking = True
+            self.after(self._config.replica_lag_time_max_ms / 2, _CheckIsrs())
+        if not self._is_learning and any(
+            replica.settings is None for replica in self.replicas.values()
+        ):
+            self._is_learning = True
+            self.after(NOTE_AGAIN_MS, _LearnSettings())
 
-    # --- UpdateMetadata ---------------------------------------------------------------------------
+    # --- configuration ----------------------------------------------------------------------------
+
+    async def _on_learn(self) -> None:
+        """Ask again for what could not be read."""
+        self._is_learning = False
+        unknown = {at.topic for at, each in self.replicas.items() if each.settings is None}
+        await self._settings.learn(sorted(unknown))
+        self._on_settings(tuple(sorted(unknown)))
+        self._begin_rounds()
+
+    def _on_settings(self, topics: tuple[str, ...]) -> None:
+        """Go by what is configured now."""
+        self.leading.quota.rate = self._settings.leader_rate
+        self._fetchers.quota.rate = self._settings.follower_rate
+        changed = set(topics)
+        if not changed:
+            return
+        for partition, replica in self.replicas.items():
+            if partition.topic in changed:
+                replica.settings = self._settings.of(partition.topic)
+                if replica.is_leader:
+                    self.leading.advance(replica)
+        for topic in topics:
+            settings = self._settings.of(topic)
+            if settings is not None:
+                self._hosting.opened_logs().set_config(topic, settings.log)
+
+    # --- metadata ---------------------------------------------------------------------------------
 
     def _on_update_metadata(self, request: UpdateMetadata) -> None:
         if request.broker_epoch > self._told_in:  # the first word to this life: all is told anew
@@ -276,6 +390,24 @@ class ReplicaManager(Actor):
         for number, wait in tuple(self._waits.items()):
             if wait.holds(self.cache):
                 self._finish_wait(number, is_done=True)
+
+    def _describe(self, request: Metadata) -> MetadataResponse:
+        """What a client may know; a topic that is not there may be on its way then."""
+        response = self.cache.describe(request)
+        if not request.allow_auto_topic_creation or not self._config.auto_create_topics_enable:
+            return response
+        missing = [each for each in response.topics if each.topic not in self.cache.topics]
+        if not missing or self.administrator is None:
+            return response
+        codes = {each.topic: auto_creatable(each.topic) for each in missing}
+        wanted = tuple(each for each, code in codes.items() if code.is_retriable)
+        if wanted:
+            self.administrator.tell(AutoCreateTopics(wanted))
+        topics = tuple(
+            replace(each, error_code=codes[each.topic]) if each.topic in codes else each
+            for each in response.topics
+        )
+        return replace(response, topics=topics)
 
     def _on_await(self, wait: AwaitMetadata) -> None:
         if wait.holds(self.cache):
@@ -292,68 +424,62 @@ class ReplicaManager(Actor):
         if wait is not None:
             wait.done(is_done)
 
-    # --- leading ----------------------------------------------------------------------------------
+    def _on_leadership(self, partition: TopicPartition, epoch: LeaderEpoch, is_led: bool) -> None:
+        if self.coordinator is not None and partition.topic == OFFSETS_TOPIC:
+            self.coordinator.tell(LeadershipChanged(partition, epoch, is_led))
 
-    async def _on_fetch(self, request: Fetch) -> FetchResponse:
-        """Serve followers and readers; a follower that has everything is in sync (B160)."""
-        results: dict[TopicPartition, FetchResult] = {}
-        joining: dict[TopicPartition, tuple[HostedPartition, tuple[BrokerId, ...]]] = {}
-        for asked in request.partitions:
-            partition = asked.partition
-            try:
-                hosted = self._led(asked)
-                if request.replica_id >= 0 and request.replica_id not in hosted.replicas:
-                    raise NotLeaderOrFollower(f"{request.replica_id} is no replica of it (B166)")
-            except ApiError as error:
-                results[partition] = FetchResult(partition=partition, error_code=error.code)
+    # --- who is in sync ---------------------------------------------------------------------------
+
+    def _on_check_isrs(self) -> None:
+        """Leave out who lags (B159); take in who could not be taken in before."""
+        self.after(self._config.replica_lag_time_max_ms / 2, _CheckIsrs())
+        now_ms, lag_ms = self._world.clock.elapsed_ms(), self._config.replica_lag_time_max_ms
+        proposal: Proposal = {}
+        for partition, replica in self.replicas.items():
+            if not replica.is_leader or replica.pending_isr is not None:
                 continue
-            if hosted.may_join(request.replica_id):
-                joining[partition] = (hosted, (*hosted.isr, request.replica_id))
-            results[partition] = FetchResult(
-                partition=partition, high_watermark=EMPTY, log_start_offset=EMPTY
-            )
-        if joining:
-            for partition in joining.keys() - await self._change_isrs(joining):
-                # While a follower asks only once, it must know that it has to ask again.
-                code = ErrorCode.REPLICA_NOT_AVAILABLE
-                results[partition] = FetchResult(partition=partition, error_code=code)
-        return FetchResponse(partitions=tuple(results.values()))
+            lagging = replica.lagging(now_ms, lag_ms)
+            isr = tuple(each for each in replica.hosted.isr if each not in lagging)
+            isr += tuple(each for each in replica.followers if replica.may_join(each))
+            if isr != replica.hosted.isr:
+                proposal[partition] = replica.pending_isr = isr
+        self._propose(proposal)
 
-    def _led(self, asked: FetchPartition) -> HostedPartition:
-        """The partition, if this broker leads it in that epoch (B144)."""
-        hosted = self._hosted.get(asked.partition)
-        if hosted is None:
-            if self.cache.partition(asked.partition) is None:
-                raise UnknownTopicOrPartition(str(asked.partition))
-            raise NotLeaderOrFollower(f"{asked.partition} is not here")
-        hosted.check_leader_epoch(asked.current_leader_epoch)
-        hosted.check_leads()
-        return hosted
-
-    async def _on_shrink(self, shrink: ShrinkIsr) -> None:
-        wanted: dict[TopicPartition, tuple[HostedPartition, tuple[BrokerId, ...]]] = {}
+    def _on_shrink(self, shrink: ShrinkIsr) -> None:
+        proposal: Proposal = {}
         for partition in shrink.partitions:
-            hosted = self._hosted.get(partition)
-            if hosted is None or not hosted.is_leader:
+            replica = self.replicas.get(partition)
+            if replica is None or not replica.is_leader or replica.pending_isr is not None:
                 continue
-            isr = tuple(each for each in hosted.isr if each not in shrink.lagging)
-            if isr != hosted.isr and self._me in isr:
-                wanted[partition] = (hosted, isr)
-        await self._change_isrs(wanted)
+            isr = tuple(each for each in replica.hosted.isr if each not in shrink.lagging)
+            if isr != replica.hosted.isr and self._me in isr:
+                proposal[partition] = replica.pending_isr = isr
+        self._propose(proposal)
 
-    async def _change_isrs(self, wanted: Wanted) -> set[TopicPartition]:
-        """Write ISRs; those that ZooKeeper took."""
-        try:
-            written = await write_isrs(self._world, wanted)
-        except KeeperError:
-            return set()  # the next fetch, or the next check, tries again
+    def _propose(self, proposal: Proposal) -> None:
+        """Write ISRs to ZooKeeper, aside: until it answers, both the old and the new count."""
+        if proposal:
+            wanted = {at: (self.replicas[at].hosted, isr) for at, isr in proposal.items()}
+            self.pipe(
+                write_isrs(self._world, wanted), lambda outcome: _IsrsWritten(wanted, outcome)
+            )
+
+    def _on_isrs_written(self, result: _IsrsWritten) -> None:
+        """Go by what ZooKeeper took; what it refused is as it was until the next check (B162)."""
+        is_lost = isinstance(result.outcome.error, KeeperError)
+        written = {} if is_lost else result.outcome.get()
         was_empty = self._changes.is_empty
-        for partition, hosted in written.items():
-            self._hosted[partition] = hosted
-            self._changes.note(hosted)
+        for partition, (hosted, _) in result.wanted.items():
+            replica = self.replicas.get(partition)
+            if replica is None or replica.hosted is not hosted:
+                continue  # the controller has spoken since
+            replica.pending_isr = None
+            if partition in written:
+                replica.hosted = written[partition]
+                self._changes.note(replica.hosted)
+                self.leading.advance(replica)  # as Kafka since 3.1: nothing else may (H39)
         if was_empty and not self._changes.is_empty:
             self.after(CHECK_MS, _TellIsrChanges())
-        return set(written)
 
     async def _on_tell_isr_changes(self) -> None:
         try:
@@ -366,12 +492,19 @@ class ReplicaManager(Actor):
 
     # --- disks ------------------------------------------------------------------------------------
 
+    def _on_storage_failure(self, error: KafkaStorageError) -> None:
+        """This broker has one disk: what it refuses for one log it refuses for all (B074)."""
+        if not self._hosting.is_disk_dead:
+            self._hosting.is_disk_dead = True
+            self._world.trace(LogDirWentOffline(len(self.replicas), str(error)))
+            self.ref.tell(LogDirFailed(frozenset(self.replicas)))
+
     async def _on_log_dir_failed(self, failed: LogDirFailed) -> None:
         """Give the replicas up, and let the controller ask what is left."""
-        self._offline |= failed.partitions
-        self._fetchers.unfollow(failed.partitions)
-        for partition in failed.partitions:
-            self._hosted.pop(partition, None)
+        self._hosting.offline |= failed.partitions
+        for partition in sorted(failed.partitions):
+            self._hosting.drop(partition)
+        self._fetchers.stop_idle()
         kind = LogDirEventNotificationZNode
         try:
             await self._world.keeper.create(

@@ -4,9 +4,10 @@ Rule: a request is tried again as long as there is time and the failure may pass
 there is no controller, or it is another broker's business. Every other answer is the answer.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
+from actors.client.errors import failure_of
 from runtime.network import NetworkError
 from runtime.world import Clock, Network
 from wire.codec import RESPONSE_OF, decode, encode
@@ -66,7 +67,45 @@ class Connection:
         name = self._name_of(broker)
         return await self._ask(name, lambda _: request, timeout_ms, is_for_controller=False)
 
+    # --- one attempt, for clients that try again in their own way --------------------------------
+
+    async def call(
+        self, broker: BrokerId, request: Request[Response], within_ms: float
+    ) -> Response:
+        """Ask one broker once: its answer, an ApiError if there is none, or MalformedMessage."""
+        return await self._call_once(self._name_of(broker), request, within_ms)
+
+    async def call_any(self, request: Request[Response], within_ms: float) -> Response:
+        """Ask some broker once; if that fails, another one is asked next time."""
+        node = self._bootstrap[0]
+        try:
+            return await self._call_once(node, request, within_ms)
+        except (ApiError, MalformedMessage):
+            if self._bootstrap[0] == node:
+                self.turn()
+            raise
+
+    def send(self, broker: BrokerId, request: Request[Response]) -> None:
+        """Send a request that has no answer; it may be lost."""
+        self._network.send(self._name_of(broker), _encoded(request))
+
+    def turn(self) -> None:
+        """Ask another broker next time: this one may know no better than before."""
+        self._bootstrap.append(self._bootstrap.pop(0))
+
+    def learn(self, brokers: Iterable[BrokerId]) -> None:
+        """These are in the cluster too, and may be asked when those known are gone."""
+        known = set(self._bootstrap)
+        names = map(self._name_of, brokers)
+        self._bootstrap += [name for name in names if name not in known]
+
     # --------------------------------------------------------------------------------------------
+
+    async def _call_once(self, to: str, request: Request[Response], within_ms: float) -> Response:
+        try:
+            return await self._exchange(to, request, within_ms)
+        except NetworkError as error:
+            raise failure_of(error) from error
 
     async def _ask(
         self,
@@ -111,21 +150,31 @@ class Connection:
 
     async def _call(self, to: str, request: Request[Response], within_ms: int) -> Response:
         """One attempt; an answer with a code that passes is raised."""
+        response = await self._exchange(to, request, within_ms)
+        for code in codes_in(response):
+            if code in PASSING:
+                name = type(request).__name__
+                raise exception_of(code)(f"{to} answered {name} with {code.name}")
+        return response
+
+    async def _exchange(self, to: str, request: Request[Response], within_ms: float) -> Response:
+        """One attempt; the answer is a response to this request, whatever its codes."""
         name = type(request).__name__
-        try:
-            payload = encode(request)
-        except (OverflowError, TypeError, UnicodeEncodeError) as error:
-            raise InvalidRequest(f"{name} cannot be sent: {error}") from error
+        payload = _encoded(request)
         data = await self._network.call(to, payload, timeout_ms=within_ms + ANSWER_MS, label=name)
         response = decode(data)
         if isinstance(response, ApiVersionsResponse) and response.error_code:
             raise exception_of(response.error_code)(f"{to} does not take {name}{_flaw(request)}")
         if not isinstance(response, RESPONSE_OF[type(request)]):
             raise MalformedMessage(f"{to} answered {name} with {type(response).__name__}")
-        for code in codes_in(response):
-            if code in PASSING:
-                raise exception_of(code)(f"{to} answered {name} with {code.name}")
         return response  # type: ignore[return-value]  # RESPONSE_OF says what Request[…] says
+
+
+def _encoded(request: Request[Response]) -> bytes:
+    try:
+        return encode(request)
+    except (OverflowError, TypeError, UnicodeEncodeError) as error:
+        raise InvalidRequest(f"{type(request).__name__} cannot be sent: {error}") from error
 
 
 def _flaw(request: Request[Response]) -> str:

@@ -15,10 +15,59 @@ LEAST = {
     "leader_imbalance_check_interval_seconds": 1,
     "controlled_shutdown_max_retries": 0,
     "controlled_shutdown_retry_backoff_ms": 0,
+    "num_replica_fetchers": 1,
+    "replica_fetch_wait_max_ms": 1,
+    "replica_fetch_min_bytes": 0,
+    "replica_fetch_max_bytes": 1,
+    "replica_fetch_response_max_bytes": 1,
+    "replica_fetch_backoff_ms": 1,
+    "replica_socket_timeout_ms": 1,
+    "replica_lag_time_max_ms": 2,
+    "replica_high_watermark_checkpoint_interval_ms": 1,
+    "min_insync_replicas": 1,
+    "fetch_max_bytes": 1_024,
+    "log_segment_bytes": 14,
+    "log_roll_ms": 1,
+    "log_roll_jitter_ms": 0,
+    "log_index_size_max_bytes": 4,
+    "log_index_interval_bytes": 0,
+    "log_retention_ms": -1,
+    "log_retention_bytes": -1,
+    "log_retention_check_interval_ms": 1,
+    "log_flush_interval_messages": 1,
+    "log_flush_interval_ms": 0,
+    "log_flush_offset_checkpoint_interval_ms": 1,
+    "log_flush_start_offset_checkpoint_interval_ms": 1,
+    "log_cleaner_backoff_ms": 1,
+    "log_cleaner_min_cleanable_ratio": 0,
+    "log_cleaner_delete_retention_ms": 0,
+    "log_segment_delete_delay_ms": 0,
+    "message_max_bytes": 0,
+    "offsets_topic_num_partitions": 1,
+    "offsets_topic_replication_factor": 1,
+    "offsets_topic_segment_bytes": 14,
+    "offsets_commit_timeout_ms": 1,
+    "offset_metadata_max_bytes": 0,
+    "offsets_retention_minutes": 1,
+    "offsets_retention_check_interval_ms": 1,
+    "offsets_load_buffer_size": 1,
 }
+MAX_INT32 = 2_147_483_647
+MOST = {
+    "min_insync_replicas": MAX_INT32,
+    "log_segment_bytes": MAX_INT32,
+    "log_index_size_max_bytes": MAX_INT32,
+    "log_index_interval_bytes": MAX_INT32,
+    "log_cleaner_min_cleanable_ratio": 1,
+    "message_max_bytes": MAX_INT32,
+    "offsets_topic_segment_bytes": MAX_INT32,
+}
+# Few values rather than a least one.
+CHOSEN = {"offsets_commit_required_acks": (-1, 0, 1)}
+FOREVER = 9_223_372_036_854_775_807
 
 
-def test_the_defaults_are_kafkas_but_for_the_session_timeout():
+def test_the_defaults_are_kafkas_but_for_the_session_timeout_and_a_key_of_our_own():
     config = BrokerConfig(broker_id=1)
 
     assert {each.name: getattr(config, each.name) for each in fields(config)} == {
@@ -35,12 +84,58 @@ def test_the_defaults_are_kafkas_but_for_the_session_timeout():
         "controlled_shutdown_enable": True,
         "controlled_shutdown_max_retries": 3,
         "controlled_shutdown_retry_backoff_ms": 5_000,
+        "auto_create_topics_enable": True,
+        "num_replica_fetchers": 1,
+        "replica_fetch_wait_max_ms": 500,
+        "replica_fetch_min_bytes": 1,
+        "replica_fetch_max_bytes": 1_048_576,
+        "replica_fetch_response_max_bytes": 10_485_760,
+        "replica_fetch_backoff_ms": 1_000,
+        "replica_socket_timeout_ms": 30_000,
+        "replica_lag_time_max_ms": 30_000,
+        "replica_high_watermark_checkpoint_interval_ms": 5_000,
+        "min_insync_replicas": 1,
+        "fetch_max_bytes": 57_671_680,
+        "replication_generation": "kip-320",  # not in Kafka, whose version decides
+        "log_segment_bytes": 1_073_741_824,
+        "log_roll_ms": 604_800_000,  # log.roll.hours is 168
+        "log_roll_jitter_ms": 0,
+        "log_index_size_max_bytes": 10_485_760,
+        "log_index_interval_bytes": 4_096,
+        "log_retention_ms": 604_800_000,  # log.retention.hours is 168
+        "log_retention_bytes": -1,
+        "log_retention_check_interval_ms": 300_000,
+        "log_flush_interval_messages": FOREVER,
+        "log_flush_interval_ms": FOREVER,  # log.flush.scheduler.interval.ms is
+        "log_flush_offset_checkpoint_interval_ms": 60_000,
+        "log_flush_start_offset_checkpoint_interval_ms": 60_000,
+        "log_cleanup_policy": "delete",
+        "log_cleaner_enable": True,
+        "log_cleaner_backoff_ms": 15_000,
+        "log_cleaner_min_cleanable_ratio": 0.5,
+        "log_cleaner_delete_retention_ms": 86_400_000,
+        "log_segment_delete_delay_ms": 60_000,
+        "log_message_timestamp_type": "CreateTime",
+        "message_max_bytes": 1_048_588,
+        "offsets_topic_num_partitions": 50,
+        "offsets_topic_replication_factor": 3,
+        "offsets_topic_segment_bytes": 104_857_600,
+        "offsets_commit_required_acks": -1,
+        "offsets_commit_timeout_ms": 5_000,
+        "offset_metadata_max_bytes": 4_096,
+        "offsets_retention_minutes": 10_080,
+        "offsets_retention_check_interval_ms": 600_000,
+        "offsets_load_buffer_size": 5_242_880,
     }
+
+
+# With the shortest wait, the times that it is compared with can be their least.
+SHORT = {"broker_id": 1, "replica_fetch_wait_max_ms": 1}
 
 
 @pytest.mark.parametrize(("key", "least"), LEAST.items())
 def test_a_value_below_the_least_possible_is_refused_by_its_kafka_name(key: str, least: int):
-    values = {"broker_id": 1, key: least}
+    values = SHORT | {key: least}
     assert getattr(BrokerConfig(**values), key) == least
 
     with pytest.raises(BadConfig) as refused:
@@ -51,9 +146,71 @@ def test_a_value_below_the_least_possible_is_refused_by_its_kafka_name(key: str,
 
 
 def test_every_number_has_a_least_value():
-    numbers = {each.name for each in fields(BrokerConfig) if each.type in {int, "int"}}
+    numbers = {each.name for each in fields(BrokerConfig) if each.type in {int, float}}
 
-    assert numbers == LEAST.keys()
+    assert numbers == LEAST.keys() | CHOSEN.keys()
+
+
+@pytest.mark.parametrize("acks", [-1, 0, 1])
+def test_offsets_are_committed_with_the_acks_of_a_producer(acks: int):
+    config = BrokerConfig(broker_id=1, offsets_commit_required_acks=acks)
+
+    assert config.offsets_commit_required_acks == acks
+
+
+@pytest.mark.parametrize("acks", [-2, 2])
+def test_other_acks_for_offsets_are_refused(acks: int):
+    with pytest.raises(
+        BadConfig, match=rf"^offsets\.commit\.required\.acks is {acks}; .* -1, 0 or"
+    ):
+        BrokerConfig(broker_id=1, offsets_commit_required_acks=acks)
+
+
+@pytest.mark.parametrize("longest", ["replica_lag_time_max_ms", "replica_socket_timeout_ms"])
+def test_a_follower_waits_no_longer_than_others_wait_for_it(longest: str):
+    BrokerConfig(broker_id=1, replica_fetch_wait_max_ms=400, **{longest: 400})
+
+    with pytest.raises(BadConfig) as refused:
+        BrokerConfig(broker_id=1, replica_fetch_wait_max_ms=401, **{longest: 400})
+
+    assert str(refused.value).startswith(
+        f"replica.fetch.wait.max.ms is 401; it must be at most {longest.replace('_', '.')}, 400, or"
+    )
+
+
+@pytest.mark.parametrize("generation", ["high-watermark", "kip-101", "kip-279", "kip-320"])
+def test_a_follower_can_be_of_any_generation_of_kafka(generation: str):
+    config = BrokerConfig(broker_id=1, replication_generation=generation)
+
+    assert config.replication_generation == generation
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "must_be"),
+    [
+        ("replication_generation", "kip-966", "high-watermark or kip-101 or kip-279 or kip-320"),
+        ("log_cleanup_policy", "shrink", "delete or compact or compact,delete or delete,compact"),
+        ("log_cleanup_policy", "", "delete or compact or compact,delete or delete,compact"),
+        ("log_message_timestamp_type", "createtime", "CreateTime or LogAppendTime"),
+    ],
+)
+def test_a_word_that_is_not_known_is_refused(key: str, value: str, must_be: str):
+    with pytest.raises(BadConfig) as refused:
+        BrokerConfig(**{"broker_id": 1, key: value})
+
+    name = key.replace("_", ".")
+    assert str(refused.value) == f"{name} is {value!r}; it must be {must_be}"
+
+
+@pytest.mark.parametrize(("key", "most"), MOST.items())
+def test_a_value_above_the_largest_possible_is_refused(key: str, most: int):
+    assert getattr(BrokerConfig(**{"broker_id": 1, key: most}), key) == most
+
+    with pytest.raises(BadConfig) as refused:
+        BrokerConfig(**{"broker_id": 1, key: most + 1})
+
+    name = key.replace("_", ".")
+    assert str(refused.value) == f"{name} is {most + 1}; it must be {most} or less"
 
 
 def test_a_setting_that_kafka_does_not_have_is_refused():

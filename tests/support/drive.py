@@ -97,6 +97,7 @@ class Drive:
         self.tree = sim.zookeeper.tree
         self.events: list[tuple[Stamp, TraceEvent]] = []
         self.requests: list[Sent] = []
+        self.fetched: list[Sent] = []  # Fetch requests, which never end
         self.answers: list[Answered] = []
         self.keeper: Keeper = sim.world("tool").keeper  # a person at a ZooKeeper shell
         sim.trace.listeners.append(lambda stamp, event: self.events.append((stamp, event)))
@@ -109,7 +110,12 @@ class Drive:
 
     @classmethod
     async def start(cls, sim: Simulator, brokers: int = 3, **options: Any) -> "Drive":
-        """Start brokers 1..N and wait until all is quiet; broker 1 is the controller."""
+        """Start brokers 1..N and wait until all is quiet; broker 1 is the controller.
+
+        Nobody lags by himself: a test says who does, unless it sets replica.lag.time.max.ms.
+        """
+        lag = {"replica_lag_time_max_ms": 3_600_000}
+        options["overrides"] = lag | dict(options.get("overrides") or {})
         drive = cls(sim, SimulatedCluster(sim, brokers=brokers, **options))
         await drive.keeper.start()
         for broker in drive.cluster.brokers:
@@ -121,7 +127,8 @@ class Drive:
         if frame.kind is FrameKind.REQUEST and frame.destination.startswith("broker-"):
             to = int(frame.destination.removeprefix("broker-"))
             request = decoded(frame)
-            self.requests.append(Sent(self.sim.now_ms, frame.source, to, request))
+            sent = Sent(self.sim.now_ms, frame.source, to, request)
+            (self.fetched if isinstance(request, Fetch) else self.requests).append(sent)
         elif frame.kind is FrameKind.RESPONSE and frame.source.startswith("broker-"):
             by = int(frame.source.removeprefix("broker-"))
             self.answers.append(Answered(by, frame.destination, decoded(frame)))
@@ -178,7 +185,12 @@ class Drive:
 
     def hosted(self, broker: int, topic: str, partition: int = 0) -> Any:
         """A partition as a broker holds it, or None."""
-        return self.node(broker).replica_manager._hosted.get(TopicPartition(topic, partition))
+        replica = self.replica(broker, topic, partition)
+        return None if replica is None else replica.hosted
+
+    def replica(self, broker: int, topic: str, partition: int = 0) -> Any:
+        """A broker's replica with its log, or None."""
+        return self.node(broker).replica_manager.replicas.get(TopicPartition(topic, partition))
 
     def cached(self, broker: int, topic: str, partition: int = 0) -> Any:
         """A partition as a broker's clients see it, or None."""
@@ -210,8 +222,8 @@ class Drive:
         """Which topics a broker has fetched from another, and under which leader epochs."""
         return [
             (part.partition.topic, part.current_leader_epoch)
-            for each in self.requests
-            if isinstance(each.request, Fetch) and (each.source, each.to) == (node_name(source), to)
+            for each in self.fetched
+            if (each.source, each.to) == (node_name(source), to)
             for part in each.request.partitions
         ]
 
@@ -219,6 +231,7 @@ class Drive:
         """Start with empty lists of events, requests, answers and transactions."""
         self.events.clear()
         self.requests.clear()
+        self.fetched.clear()
         self.answers.clear()
         self.transactions.clear()
 

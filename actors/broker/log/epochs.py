@@ -23,6 +23,8 @@ class EpochEntry(NamedTuple):
 class LeaderEpochCache:
     """Which epoch wrote which offsets. Whoever owns the disk saves it when it is dirty."""
 
+    __slots__ = ("_entries", "_written")
+
     def __init__(self, entries: Iterable[EpochEntry] = ()) -> None:
         self._entries: tuple[EpochEntry, ...] = ()
         for entry in entries:

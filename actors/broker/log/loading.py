@@ -5,12 +5,58 @@ the recovery point on is scanned, and what is left is a prefix of what was appen
 that is bad, or missing, ends the log (B171).
 """
 
+from typing import NamedTuple
+
 from actors.broker.log import names
+from actors.broker.log.checkpoints import LEADER_EPOCHS, MalformedCheckpoint
 from actors.broker.log.config import LogConfig
-from actors.broker.log.epochs import LeaderEpochCache
+from actors.broker.log.epochs import LeaderEpochCache, load_epochs
 from actors.broker.log.segment import Segment
-from runtime.files import Disk
+from runtime.files import Disk, DiskError
+from wire.errors import CorruptRecordBatch
 from wire.ids import Offset
+
+
+class Loaded(NamedTuple):
+    """What was found of a log."""
+
+    segments: list[Segment]
+    epochs: LeaderEpochCache
+    log_start_offset: Offset
+    log_end_offset: Offset
+    recovery_point: Offset
+
+
+def load(
+    disk: Disk,
+    folder: str,
+    config: LogConfig,
+    *,
+    now_ms: int,
+    is_clean: bool,
+    recovery_point: Offset,
+    log_start_offset: Offset,
+) -> Loaded:
+    """The log in a folder, which may be missing. DiskError or CorruptRecordBatch: all is let go."""
+    try:
+        epochs = load_epochs(disk, f"{folder}/{LEADER_EPOCHS}")
+    except MalformedCheckpoint:  # the log itself knows better
+        epochs, is_clean, recovery_point = LeaderEpochCache(), False, Offset(0)
+    found = Found(disk, folder, config, now_ms)
+    try:
+        segments = found.as_closed() if is_clean else found.recovered(recovery_point, epochs)
+        end = segments[-1].next_offset if segments else log_start_offset
+        if end < log_start_offset:  # As Log: what is left is what was deleted.
+            remove_newest_first(segments, 0)
+            epochs.clear()
+            end = log_start_offset
+    except (DiskError, CorruptRecordBatch):
+        found.close()
+        raise
+    start = max(log_start_offset, segments[0].base_offset) if segments else log_start_offset
+    epochs.truncate_from_end(end)
+    epochs.truncate_from_start(start)
+    return Loaded(segments, epochs, start, end, end if is_clean else min(recovery_point, end))
 
 
 class Found:

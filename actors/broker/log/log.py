@@ -2,7 +2,8 @@
 
 Rule: what counts is in memory, and moves only when the disk has done its part. So whatever a disk
 refuses (KafkaStorageError, with the cause) leaves the log as it was, and readable. Nothing waits
-but `flush` and `close`; what they have not returned from may be lost with the power.
+but `flush` and `close`; what they have not returned from may be lost with the power. What changes
+the files' names, or has to be durable at its end, waits for the log's turn; an append does not.
 
     log start        high watermark        recovery point         log end
         |------- segment -------|------- segment -------|--- active ---|
@@ -19,29 +20,37 @@ from actors.broker.log.appending import (
     accept_from_leader,
     accept_from_producer,
 )
-from actors.broker.log.checkpoints import LEADER_EPOCHS, MalformedCheckpoint
 from actors.broker.log.config import LogConfig, TimestampType
-from actors.broker.log.epochs import LeaderEpochCache, load_epochs, save_epochs
-from actors.broker.log.loading import Found, remove_newest_first
+from actors.broker.log.epochs import LeaderEpochCache
+from actors.broker.log.loading import load
 from actors.broker.log.reading import FoundOffset, first_since, floor, read_batches
 from actors.broker.log.retention import count_deletable
 from actors.broker.log.segment import Segment
 from actors.broker.log.segments import Jitter, Segments
 from runtime.files import Disk, DiskError
+from runtime.turn import Turn
 from wire.errors import CorruptRecordBatch, KafkaStorageError, OffsetOutOfRange
 from wire.ids import NO_TIMESTAMP_MS, LeaderEpoch, Offset
 from wire.records import Buffer
 
 
-class _Flush:
-    """One that is under way: a truncation meanwhile takes from what it can vouch for."""
-
-    def __init__(self, upto: Offset) -> None:
-        self.upto = upto
-
-
 class Log:
     """What one replica has of a partition."""
+
+    __slots__ = (
+        "_disk",
+        "_flushing_upto",
+        "_segments",
+        "_turn",
+        "_unflushed_since_ms",
+        "config",
+        "cuts",
+        "epochs",
+        "is_closed",
+        "log_end_offset",
+        "log_start_offset",
+        "recovery_point",
+    )
 
     def __init__(
         self,
@@ -58,10 +67,14 @@ class Log:
         self.log_start_offset = log_start_offset
         self.log_end_offset = log_end_offset
         self.recovery_point = recovery_point  # all before it is durable
+        self.cuts = 0  # how often its end went back
+        self.is_closed = False  # its files are no longer ours to write: closed, deleted, abandoned
         self._disk = disk
         self._segments = segments
-        self._flushes: list[_Flush] = []
+        # Of the flush that is under way: a truncation takes from what that can vouch for.
+        self._flushing_upto: Offset | None = None
         self._unflushed_since_ms: int | None = None
+        self._turn: Turn | None = None  # most logs of a node rest
 
     @classmethod
     def open(
@@ -80,28 +93,20 @@ class Log:
 
         `is_clean` says that the log was closed. The swaps of a cleaner are finished before this.
         """
-        with _storage(folder):
-            try:
-                epochs = load_epochs(disk, f"{folder}/{LEADER_EPOCHS}")
-            except MalformedCheckpoint:  # the log itself knows better
-                epochs, is_clean, recovery_point = LeaderEpochCache(), False, Offset(0)
-            found = Found(disk, folder, config, now_ms)
-            try:
-                loaded = found.as_closed() if is_clean else found.recovered(recovery_point, epochs)
-                end = loaded[-1].next_offset if loaded else log_start_offset
-                if end < log_start_offset:  # As Log: what is left is what was deleted.
-                    remove_newest_first(loaded, 0)
-                    epochs.clear()
-                    end = log_start_offset
-            except (DiskError, CorruptRecordBatch) as error:
-                found.close()
-                raise KafkaStorageError(f"{folder}: {error}") from error
-        start = max(log_start_offset, loaded[0].base_offset) if loaded else log_start_offset
-        durable = end if is_clean else min(recovery_point, end)
-        epochs.truncate_from_end(end)
-        epochs.truncate_from_start(start)
-        segments = Segments(disk, folder, config, loaded, jitter)
-        return cls(disk, config, segments, epochs, start, end, durable)
+        try:
+            loaded = load(
+                disk,
+                folder,
+                config,
+                now_ms=now_ms,
+                is_clean=is_clean,
+                recovery_point=recovery_point,
+                log_start_offset=log_start_offset,
+            )
+        except (DiskError, CorruptRecordBatch) as error:
+            raise KafkaStorageError(f"{folder}: {error}") from error
+        segments = Segments(disk, folder, config, loaded.segments, jitter)
+        return cls(disk, config, segments, *loaded[1:])
 
     @property
     def folder(self) -> str:
@@ -114,9 +119,26 @@ class Log:
         return tuple(self._segments.all)
 
     @property
+    def has_segments(self) -> bool:
+        """Whether there are any."""
+        return bool(self._segments.all)
+
+    @property
     def size(self) -> int:
         """In bytes, of all batches."""
         return sum(segment.size for segment in self._segments.all)
+
+    @property
+    def turn(self) -> Turn:
+        """Of who flushes, cuts, swaps, closes or deletes."""
+        if self._turn is None:
+            self._turn = Turn()
+        return self._turn
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """From now on this holds."""
+        self.config = config
+        self._segments.reconfigure(config)
 
     # --- appending ----------------------------------------------------------------------------
 
@@ -143,6 +165,8 @@ class Log:
     def _append(self, accepted: Accepted, now_ms: int, append_time_ms: int) -> Appended:
         first_offset, has_rolled = self.log_end_offset, False
         if accepted.headers:
+            if self.is_closed:
+                raise KafkaStorageError(f"{self.folder} is closed")
             with _storage(self.folder):
                 has_rolled = self._segments.write(accepted, self.log_end_offset, now_ms)
             first_offset = accepted.headers[0].base_offset
@@ -232,10 +256,15 @@ class Log:
             self.log_start_offset = offset
             self.epochs.truncate_from_start(offset)
 
-    def delete_old_segments(self, now_ms: int, high_watermark: Offset) -> int:
-        """Retire those whose time or room is over (B174); how many. `purge` removes the files."""
+    def is_retention_due(self, now_ms: int, high_watermark: Offset) -> bool:
+        """Whether `delete_old_segments` or `purge` would do anything."""
+        if self._segments.is_purge_due(now_ms):
+            return True
+        return bool(self._segments.all) and self._count_deletable(now_ms, high_watermark) > 0
+
+    def _count_deletable(self, now_ms: int, high_watermark: Offset) -> int:
         with _storage(self.folder):
-            count = count_deletable(
+            return count_deletable(
                 self._segments.all,
                 self.config,
                 now_ms=now_ms,
@@ -243,6 +272,14 @@ class Log:
                 log_start_offset=self.log_start_offset,
                 log_end_offset=self.log_end_offset,
             )
+
+    def delete_old_segments(self, now_ms: int, high_watermark: Offset) -> int:
+        """Retire those whose time or room is over (B174); how many. `purge` removes the files.
+
+        Through LogManager.delete_old_segments, which waits for the log's turn.
+        """
+        count = self._count_deletable(now_ms, high_watermark)
+        with _storage(self.folder):
             if count and count == len(self._segments.all):
                 self._segments.roll(self.log_end_offset, now_ms)
             for _ in range(count):
@@ -270,8 +307,9 @@ class Log:
         self.log_start_offset = min(self.log_start_offset, offset)
         self.recovery_point = min(self.recovery_point, offset)
         self.epochs.truncate_from_end(offset)
-        for flush in self._flushes:
-            flush.upto = min(flush.upto, offset)
+        self.cuts += 1
+        if self._flushing_upto is not None:
+            self._flushing_upto = min(self._flushing_upto, offset)
 
     # --- making it last -----------------------------------------------------------------------
 
@@ -284,56 +322,67 @@ class Log:
         return unflushed >= self.config.flush_messages or now_ms - since_ms >= self.config.flush_ms
 
     async def flush(self, upto: Offset | None = None) -> None:
-        """Make all before an offset durable, and move the recovery point there."""
+        """Make all before an offset durable, and move the recovery point there.
+
+        A log that was closed or deleted meanwhile is left as it is.
+        """
         target = self.log_end_offset if upto is None else min(upto, self.log_end_offset)
+        # While another flush is under way, what it does is not done yet: it is waited for.
+        if self._flushing_upto is not None or self._needs_flush(target):
+            async with self.turn:
+                await self.flush_in_turn(target)
+
+    def _needs_flush(self, target: Offset) -> bool:
+        return not self.is_closed and (target > self.recovery_point or self._segments.must_sync)
+
+    async def flush_in_turn(self, upto: Offset) -> None:
+        """The same, for one who holds the log's turn."""
+        target = min(upto, self.log_end_offset)
+        if self._needs_flush(target):
+            await self._flush(target)
+
+    async def _flush(self, target: Offset) -> None:
         segments = self._segments
-        if target <= self.recovery_point and not segments.must_sync:
-            return
-        if not segments.all and not self._disk.exists(self.folder):
-            return
-        flush, must_sync, is_new = _Flush(target), segments.must_sync, segments.folder_is_new
-        self._flushes.append(flush)
+        with _storage(self.folder):
+            if not segments.all and not self._disk.exists(self.folder):
+                return
+        must_sync, is_new = segments.must_sync, segments.folder_is_new
+        self._flushing_upto = target
         segments.must_sync = segments.folder_is_new = False
         try:
             with _storage(self.folder):
-                await self._sync(target, names=must_sync, folder=is_new)
+                await segments.sync(
+                    self.recovery_point, target, self.epochs, names=must_sync, folder=is_new
+                )
+            durable = self._flushing_upto
         except BaseException:
             segments.must_sync, segments.folder_is_new = True, segments.folder_is_new or is_new
             raise
         finally:
-            self._flushes.remove(flush)
-        self.recovery_point = max(self.recovery_point, flush.upto)
+            self._flushing_upto = None
+        self.recovery_point = max(self.recovery_point, durable)
         self._unflushed_since_ms = None
-
-    async def _sync(self, target: Offset, *, names: bool, folder: bool) -> None:
-        segments = self._segments.all
-        # A segment that ends at the recovery point was perhaps closed since.
-        for segment in segments[floor(segments, Offset(self.recovery_point - 1)) :]:
-            is_needed = segment.base_offset < target or names
-            if is_needed and segment in segments:  # not gone while others were synced
-                await segment.sync()
-        while self.epochs.is_dirty:
-            await save_epochs(self.epochs, self._disk, f"{self.folder}/{LEADER_EPOCHS}")
-        if names:
-            await self._disk.sync_directory(self.folder)
-        if folder:
-            await self._disk.sync_directory(self.folder.rpartition("/")[0])
 
     async def close(self) -> None:
         """Flush all and let go: after this, and only this, the log may be opened as clean."""
-        try:
-            with _storage(self.folder):
-                if self._segments.failure is not None:
-                    raise self._segments.failure
-                if self._segments.all:
-                    self._segments.all[-1].close_indexes()
-            self._segments.must_sync = True
-            await self.flush()
-        finally:
-            self.abandon()
+        async with self.turn:
+            if self.is_closed:
+                return
+            self.is_closed = True  # an append during the flush would not be in it
+            try:
+                with _storage(self.folder):
+                    if self._segments.failure is not None:
+                        raise self._segments.failure
+                    if self._segments.all:
+                        self._segments.all[-1].close_indexes()
+                self._segments.must_sync = True
+                await self._flush(self.log_end_offset)
+            finally:
+                self.abandon()
 
     def abandon(self) -> None:
-        """Let go of all files as they are."""
+        """Let go of all files as they are, and write to them no more."""
+        self.is_closed = True
         self._segments.close()
 
     def rename(self, folder: str) -> None:

@@ -3,85 +3,50 @@
 Rule: a note never vouches for more than is durable. What it vouches for is synced before it is
 written, and it is taken back before what it says stops being so: the marker of a clean stop before
 the first append, a partition's rows before its name is given to another log.
+
+What is awaited here may overlap: each log has a turn, and so have the notes, which come after any
+log's. One log's failure is no other's (B156): it is in the answer.
 """
 
-import re
-from collections.abc import Callable, Mapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from contextlib import AsyncExitStack
 from types import MappingProxyType
 from typing import Final
 
-from msgspec import Struct
-
-from actors.administration.names import check_topic_name
-from actors.broker.log import cleaner
 from actors.broker.log.checkpoints import (
-    CLEANER_OFFSETS,
     HIGH_WATERMARKS,
     LOG_START_OFFSETS,
     RECOVERY_POINTS,
-    MalformedCheckpoint,
     mark_clean_shutdown,
-    read_offsets,
     unmark_clean_shutdown,
     was_clean_shutdown,
-    write_offsets,
 )
+from actors.broker.log.cleaner import Cleaned, Pause, no_pause
+from actors.broker.log.compaction import Compaction
 from actors.broker.log.config import LogConfig
-from actors.broker.log.log import Log
-from actors.broker.log.segments import Jitter
-from runtime.files import MAX_NAME_BYTES, Disk, DiskError, FileClosed
-from wire.errors import (
-    BadData,
-    CorruptRecordBatch,
-    InvalidTopic,
-    KafkaStorageError,
-    UnsupportedCompressionType,
+from actors.broker.log.folders import (
+    NotALog,
+    folder_to_delete,
+    is_future,
+    is_to_be_deleted,
+    parse_folder,
 )
+from actors.broker.log.log import Log
+from actors.broker.log.notes import Notes, Offsets, Stranger
+from actors.broker.log.segments import Jitter
+from actors.broker.log.swaps import finish_swaps
+from runtime.files import Disk, DiskError, FileClosed
+from runtime.turn import let_others_run
+from wire.errors import BadData, KafkaStorageError
 from wire.ids import Offset, TopicPartition
 
-NOTES: Final = (RECOVERY_POINTS, LOG_START_OFFSETS, HIGH_WATERMARKS, CLEANER_OFFSETS)
+_MANY: Final = 500  # logs that are looked at without a break
 
-_TO_BE_DELETED: Final = re.compile(r"\S+-[0-9]+\.[0-9a-f]{32}-delete")
-_FUTURE: Final = re.compile(r"\S+-[0-9]+\.[0-9a-f]{32}-future")  # on its way to another disk
-_FOLDER: Final = re.compile(r"(.+)-(0|[1-9][0-9]{0,9})", re.DOTALL)
-_MAX_PARTITION: Final = 2**31 - 1
-
-Offsets = Mapping[TopicPartition, Offset]
-
-
-class NotALog(ValueError):
-    """A folder of this name is no log's; the sentence says why."""
-
-
-class Stranger(Struct, frozen=True):
-    """What a start met on the disk and left alone."""
-
-    name: str
-    reason: str
-
-
-def parse_folder(name: str) -> TopicPartition:
-    """The partition whose log is in a folder of this name."""
-    found = _FOLDER.fullmatch(name)
-    if found is None or int(found[2]) > _MAX_PARTITION:
-        raise NotALog("its name is not a topic, a dash and the number of a partition")
-    try:
-        check_topic_name(found[1])
-    except InvalidTopic as error:
-        raise NotALog(str(error)) from error
-    return TopicPartition(found[1], int(found[2]))
-
-
-def folder_to_delete(partition: TopicPartition, unique_hex: str) -> str:
-    """As Log.logDeleteDirName: the topic's name is cut where the folder's would be too long."""
-    suffix = f"-{partition.partition}.{unique_hex}-delete"
-    name = f"{partition.topic[: MAX_NAME_BYTES - len(suffix)]}{suffix}"
-    assert _TO_BE_DELETED.fullmatch(name), f"{name} would not be known again"
-    return name
+Failures = Mapping[TopicPartition, KafkaStorageError]
 
 
 class LogManager:
-    """Opens, notes, flushes, deletes and closes the logs of one disk; one thing at a time."""
+    """Opens, notes, flushes, cuts, deletes and closes the logs of one disk."""
 
     def __init__(
         self, disk: Disk, unique_hex: Callable[[], str], jitter: Jitter | None = None
@@ -92,10 +57,9 @@ class LogManager:
         self._jitter = jitter
         self._logs: dict[TopicPartition, Log] = {}
         self._failures: dict[TopicPartition, KafkaStorageError] = {}
-        self._uncleanable: dict[TopicPartition, BadData] = {}
-        self._notes: dict[str, Offsets] = {}  # by file: what was read, or written since
+        self._notes = Notes(disk)
+        self._compaction = Compaction(disk, self._logs, self._notes)
         self._marked: list[tuple[int, str]] = []  # when these folders may go
-        self._is_writing = False
 
     @classmethod
     async def open(
@@ -112,11 +76,11 @@ class LogManager:
         is_clean = was_clean_shutdown(disk)
         # As LogManager.loadLogs (KAFKA-10471): a crash while loading is no clean stop either.
         await unmark_clean_shutdown(disk)
-        strangers = manager._read_notes()
+        strangers = manager._notes.read()
         for name in disk.list():
-            if not disk.is_directory(name) or _FUTURE.fullmatch(name):
+            if not disk.is_directory(name) or is_future(name):
                 continue
-            if _TO_BE_DELETED.fullmatch(name):
+            if is_to_be_deleted(name):
                 manager._marked.append((now_ms, name))
                 continue
             try:
@@ -127,7 +91,8 @@ class LogManager:
                 await manager._load(partition, config_of(partition.topic), now_ms, is_clean)
         manager.strangers = tuple(strangers)
         await manager.delete_marked(now_ms)
-        await manager._forget_others()
+        async with manager._notes.turn:  # one of a name that was known may come again
+            await manager._notes.forget_all_but({*manager._logs, *manager._failures})
         return manager
 
     @property
@@ -136,56 +101,57 @@ class LogManager:
         return MappingProxyType(self._logs)
 
     @property
-    def failures(self) -> Mapping[TopicPartition, KafkaStorageError]:
+    def failures(self) -> Failures:
         """Those that could not be opened, and why. Their files are left for people to look at."""
         return MappingProxyType(self._failures)
 
     @property
-    def uncleanable(self) -> Mapping[TopicPartition, BadData]:
+    def uncleanable(self) -> Mapping[TopicPartition, BadData | KafkaStorageError]:
         """Those that compaction gave up on, and why."""
-        return MappingProxyType(self._uncleanable)
+        return MappingProxyType(self._compaction.uncleanable)
+
+    def get(self, partition: TopicPartition) -> Log | None:
+        """A partition's log, if it is there already."""
+        return self._logs.get(partition)
 
     def get_or_create(self, partition: TopicPartition, config: LogConfig, now_ms: int) -> Log:
         """A partition's log. A new one has no files before its first append (D6)."""
         if partition in self._failures:
             raise self._failures[partition]
         if partition not in self._logs:
+            if self._notes.is_abandoned:
+                raise KafkaStorageError(f"{partition} is asked for after the end of its node")
             folder, jitter = str(partition), self._jitter
             self._logs[partition] = Log.open(
                 self._disk, folder, config, now_ms=now_ms, is_clean=True, jitter=jitter
             )
         return self._logs[partition]
 
+    def set_config(self, topic: str, config: LogConfig) -> None:
+        """Let this hold, from now on, for the logs of a topic that are open."""
+        for partition, log in self._logs.items():
+            if partition.topic == topic:
+                log.reconfigure(config)
+
     def initial_high_watermark(self, partition: TopicPartition) -> Offset:
         """What the checkpoint says, within what the log has (B173)."""
         log = self._logs[partition]
-        noted = self._notes[HIGH_WATERMARKS].get(partition, log.log_start_offset)
+        noted = self._notes.rows(HIGH_WATERMARKS).get(partition, log.log_start_offset)
         return max(log.log_start_offset, min(noted, log.log_end_offset))
-
-    def _read_notes(self) -> list[Stranger]:
-        """As LogManager.loadLogs: what cannot be read is as if it were not there."""
-        strangers = []
-        for file in NOTES:
-            try:
-                self._notes[file] = read_offsets(self._disk, file)
-            except MalformedCheckpoint as error:
-                self._notes[file] = {}
-                strangers.append(Stranger(file, str(error)))
-        return strangers
 
     async def _load(
         self, partition: TopicPartition, config: LogConfig, now_ms: int, is_clean: bool
     ) -> None:
         try:
-            await cleaner.finish_swaps(self._disk, str(partition))
+            await finish_swaps(self._disk, str(partition))
             self._logs[partition] = Log.open(
                 self._disk,
                 str(partition),
                 config,
                 now_ms=now_ms,
                 is_clean=is_clean,
-                recovery_point=self._notes[RECOVERY_POINTS].get(partition, Offset(0)),
-                log_start_offset=self._notes[LOG_START_OFFSETS].get(partition, Offset(0)),
+                recovery_point=self._notes.rows(RECOVERY_POINTS).get(partition, Offset(0)),
+                log_start_offset=self._notes.rows(LOG_START_OFFSETS).get(partition, Offset(0)),
                 jitter=self._jitter,
             )
         except FileClosed:
@@ -199,169 +165,206 @@ class LogManager:
 
     async def checkpoint_recovery_points(self) -> None:
         """From where on each log must be looked through after a crash."""
-        logs = self._logs.items()
-        points = {at: log.recovery_point for at, log in logs if log.segments}
-        await self._note(RECOVERY_POINTS, points)
+        async with self._notes.turn:
+            logs = self._logs.items()
+            points = {at: log.recovery_point for at, log in logs if log.has_segments}
+            await self._note(RECOVERY_POINTS, points)
 
     async def checkpoint_log_start_offsets(self) -> None:
         """As LogManager.checkpointLogStartOffsetsInDir: only those that the files do not tell."""
-        starts = {
-            at: log.log_start_offset
-            for at, log in self._logs.items()
-            if log.segments and log.log_start_offset > log.segments[0].base_offset
-        }
-        await self._note(LOG_START_OFFSETS, starts)
+        async with self._notes.turn:
+            starts = {
+                at: log.log_start_offset
+                for at, log in self._logs.items()
+                if log.has_segments and log.log_start_offset > log.segments[0].base_offset
+            }
+            await self._note(LOG_START_OFFSETS, starts)
 
     async def checkpoint_high_watermarks(self, high_watermarks: Offsets) -> None:
         """Whose high watermark is not given here keeps the one that was last noted."""
-        await self._note(HIGH_WATERMARKS, {**self._notes[HIGH_WATERMARKS], **high_watermarks})
+        async with self._notes.turn:
+            known = {**self._notes.rows(HIGH_WATERMARKS), **high_watermarks}
+            # What was given may be of before a truncation that went first.
+            rows = {
+                at: min(offset, self._logs[at].log_end_offset) if at in self._logs else offset
+                for at, offset in known.items()
+            }
+            await self._note(HIGH_WATERMARKS, rows)
 
     async def _note(self, file: str, offsets: Offsets) -> None:
-        """Write a checkpoint: of these rows those of our logs, and those of logs that failed."""
-        assert not self._is_writing, f"{file} is to be written while another note is"
+        """Of these rows those of our logs, and those of logs that failed."""
         rows = {at: offset for at, offset in offsets.items() if at in self._logs}
-        rows |= {at: row for at, row in self._notes[file].items() if at in self._failures}
-        if rows != self._notes[file]:
-            self._is_writing = True
-            try:
-                await write_offsets(self._disk, file, rows)
-            finally:
-                self._is_writing = False
-            self._notes[file] = rows
+        rows |= {at: row for at, row in self._notes.rows(file).items() if at in self._failures}
+        await self._notes.write(file, rows)
 
-    async def _forget_others(self) -> None:
-        """No row is there for a log that is not: one of the same name may come."""
-        for file in NOTES:
-            await self._note(file, self._notes[file])
+    # --- cutting ------------------------------------------------------------------------------
 
-    # --- changing logs ------------------------------------------------------------------------
-
-    async def truncate(self, offsets: Offsets) -> tuple[TopicPartition, ...]:
+    async def truncate(self, offsets: Offsets) -> Failures:
         """Cut logs, durably: what is appended next is not mixed with what was there.
 
-        Those that had something to cut.
+        A follower appends when this has returned; a leader may before, since its epoch tells its
+        records from those that were cut (I-22).
         """
-        ends = {at: self._logs[at].log_end_offset for at in offsets}
-        cut = {at: offset for at, offset in sorted(offsets.items()) if offset < ends[at]}
-        await self._vouch_for_less(cut)
-        for at, offset in cut.items():
-            self._logs[at].truncate_to(offset)
-        for at in cut:
-            await self._logs[at].flush()
-        return tuple(cut)
+        ends = {at: log.log_end_offset for at in offsets if (log := self._logs.get(at)) is not None}
+        cut = {at: offsets[at] for at, end in ends.items() if offsets[at] < end}
+        return await self._cut(cut, lambda at, log: log.truncate_to(offsets[at]))
 
     async def truncate_fully_and_start_at(self, partition: TopicPartition, offset: Offset) -> None:
         """Empty a log, durably, and let it go on from here."""
-        await self._vouch_for_less({partition: Offset(0)})
-        self._logs[partition].truncate_fully_and_start_at(offset)
-        await self._logs[partition].flush()
+        failures = await self._cut(
+            {partition: Offset(0)}, lambda _, log: log.truncate_fully_and_start_at(offset)
+        )
+        for failure in failures.values():
+            raise failure
 
-    async def _vouch_for_less(self, offsets: Offsets) -> None:
-        """Note nothing beyond these. Before a truncation: half of it may be all that survives."""
-        for file in NOTES:
-            rows = self._notes[file]
-            lower = {at: offset for at, offset in offsets.items() if rows.get(at, offset) > offset}
-            await self._note(file, {**rows, **lower})
+    async def _cut(
+        self, offsets: Offsets, cut: Callable[[TopicPartition, Log], object]
+    ) -> Failures:
+        """Vouch for less, then cut: half of it may be all that survives. Then make it durable."""
+        logs = {at: self._logs[at] for at in sorted(offsets)}
+        failures: dict[TopicPartition, KafkaStorageError] = {}
+        async with AsyncExitStack() as turns:
+            await self._take_turns(turns, logs)
+            try:
+                async with self._notes.turn:
+                    await self._notes.lower(offsets)
+                    for at, log in logs.items():
+                        try:
+                            if not log.is_closed:
+                                cut(at, log)
+                        except KafkaStorageError as failure:
+                            failures[at] = failure
+            except KafkaStorageError as failure:  # of a note
+                return dict.fromkeys(logs, failure)
+            for at, log in logs.items():
+                try:
+                    await log.flush_in_turn(log.log_end_offset)
+                except KafkaStorageError as failure:
+                    failures.setdefault(at, failure)
+        return failures
+
+    async def _take_turns(
+        self, turns: AsyncExitStack, logs: Mapping[TopicPartition, Log | None]
+    ) -> None:
+        """In one order: two who need the same do not wait for each other."""
+        for at in sorted(logs):
+            log = logs[at]
+            if log is not None:
+                await turns.enter_async_context(log.turn)
+
+    # --- deleting -----------------------------------------------------------------------------
 
     async def delete(self, partition: TopicPartition, now_ms: int) -> None:
         """Take a log out of the way at once; its files go later, with `delete_marked`.
 
         When this returns, the partition's name is free for another log.
         """
+        for failure in (await self.delete_all([partition], now_ms)).values():
+            raise failure
+
+    async def delete_all(self, partitions: Iterable[TopicPartition], now_ms: int) -> Failures:
+        """The same of many: the notes are written once."""
+        logs = {at: self._logs.get(at) for at in sorted(partitions)}
+        failures: dict[TopicPartition, KafkaStorageError] = {}
+        async with AsyncExitStack() as turns:
+            await self._take_turns(turns, logs)  # whoever flushes or swaps comes to its end
+            try:
+                async with self._notes.turn:
+                    await self._notes.forget(at for at in logs if self._logs.get(at) is logs[at])
+                    for at, log in logs.items():
+                        if self._logs.get(at) is log:  # else another was faster
+                            self._take_away(at, now_ms, failures)
+                await self._disk.sync_directory("")
+            except (KafkaStorageError, DiskError) as error:
+                failure = KafkaStorageError(f"not deleted: {error}")
+                failure.__cause__ = error
+                failures = dict.fromkeys(logs, failure) | failures
+        return failures
+
+    def _take_away(
+        self,
+        partition: TopicPartition,
+        now_ms: int,
+        failures: dict[TopicPartition, KafkaStorageError],
+    ) -> None:
+        log, delay_ms = self._logs.get(partition), 0
         name = folder_to_delete(partition, self._unique_hex())
-        delay_ms = 0
-        if partition in self._logs:
-            log = self._logs[partition]
-            log.abandon()
-            log.rename(name)  # whoever still has it must not meet the files of the next one
-            delay_ms = log.config.file_delete_delay_ms
-        elif partition in self._failures:
-            self._disk.rename(str(partition), name)
-        for known in (self._logs, self._failures, self._uncleanable):
-            known.pop(partition, None)
-        await self._disk.sync_directory("")
-        if self._disk.exists(name):
-            self._marked.append((now_ms + delay_ms, name))
-        await self._forget_others()
+        try:
+            if log is not None:
+                log.abandon()
+                log.rename(name)  # whoever still has it must not meet the files of the next one
+                delay_ms = log.config.file_delete_delay_ms
+            elif partition in self._failures:
+                self._disk.rename(str(partition), name)
+            if self._disk.exists(name):
+                self._marked.append((now_ms + delay_ms, name))
+            self._failures.pop(partition, None)
+        except (KafkaStorageError, DiskError) as error:
+            failures[partition] = KafkaStorageError(f"{partition} cannot be deleted: {error}")
+            self._failures[partition] = failures[partition]
+        self._logs.pop(partition, None)
+        self._compaction.uncleanable.pop(partition, None)
 
     async def delete_marked(self, now_ms: int) -> int:
         """Remove the folders of logs deleted at least file.delete.delay.ms ago; how many."""
-        due = sorted(each for each in self._marked if each[0] <= now_ms)
-        for each in due:
-            self._disk.remove_tree(each[1])
+        count = 0
+        for each in sorted(each for each in self._marked if each[0] <= now_ms):
+            try:
+                self._disk.remove_tree(each[1])
+            except FileClosed:
+                raise
+            except DiskError:
+                continue  # it is tried again, and so is it at the next start
             self._marked.remove(each)
-        if due:
+            count += 1
+        if count:
             await self._disk.sync_directory("")
-        return len(due)
+        return count
 
-    async def flush_dirty(self, now_ms: int) -> int:
-        """Flush the logs for which flush.messages or flush.ms demand it; how many."""
-        due = [log for _, log in sorted(self._logs.items()) if log.is_flush_due(now_ms)]
-        for log in due:
-            await log.flush()
-        return len(due)
+    async def delete_old_segments(self, high_watermarks: Offsets, now_ms: int) -> Failures:
+        """Retention, and the files of what went file.delete.delay.ms ago (B174)."""
 
-    # --- compaction ---------------------------------------------------------------------------
+        async def shorten(at: TopicPartition, log: Log) -> None:
+            if at in high_watermarks and log.is_retention_due(now_ms, high_watermarks[at]):
+                async with log.turn:
+                    if not log.is_closed:
+                        log.delete_old_segments(now_ms, high_watermarks[at])
+                        log.purge(now_ms)
+
+        return await self._to_each(shorten)
+
+    # --- the rest -----------------------------------------------------------------------------
+
+    async def flush_dirty(self, now_ms: int) -> Failures:
+        """Flush the logs for which flush.messages or flush.ms demand it."""
+
+        async def flush(_: TopicPartition, log: Log) -> None:
+            if log.is_flush_due(now_ms):
+                await log.flush()
+
+        return await self._to_each(flush)
 
     async def clean_dirtiest(
-        self, high_watermarks: Offsets, now_ms: int, pause: cleaner.Pause = cleaner.no_pause
-    ) -> tuple[TopicPartition, cleaner.Cleaned] | None:
-        """Compact the log with most to gain, if any has more than min.cleanable.dirty.ratio."""
-        ratios = {
-            at: ratio
-            for at, log in sorted(self._logs.items())
-            if at in high_watermarks and at not in self._uncleanable
-            if log.config.is_compacted and log.segments
-            if (ratio := self._dirty_ratio(at, high_watermarks[at], now_ms))
-            > log.config.min_cleanable_dirty_ratio
-        }
-        if not ratios:
-            return None
-        partition = max(ratios, key=lambda at: ratios[at])
-        # Recovery takes a gap for damage unless it lies below the recovery point.
-        await self._logs[partition].flush()
-        await self.checkpoint_recovery_points()
-        cleaned = await self._clean(partition, high_watermarks[partition], now_ms, pause)
-        return None if cleaned is None else (partition, cleaned)
+        self, high_watermarks: Offsets, now_ms: int, pause: Pause = no_pause
+    ) -> tuple[TopicPartition, Cleaned] | None:
+        """Compact the log with most to gain, if any has more than min.cleanable.dirty.ratio.
 
-    async def _clean(
-        self, partition: TopicPartition, high_watermark: Offset, now_ms: int, pause: cleaner.Pause
-    ) -> cleaner.Cleaned | None:
-        log = self._logs[partition]
-        first_dirty, limit = self._dirty_section(partition, high_watermark, now_ms)
-        try:
-            cleaned = await cleaner.clean(
-                self._disk,
-                log,
-                log.config,
-                first_dirty=first_dirty,
-                first_uncleanable=min(limit, log.recovery_point),
-                pause=pause,
-            )
-        except cleaner.LogChanged:
-            return None
-        except (CorruptRecordBatch, UnsupportedCompressionType) as error:
-            self._uncleanable[partition] = error
-            return None
-        noted = {**self._notes[CLEANER_OFFSETS], partition: cleaned.next_dirty_offset}
-        await self._note(CLEANER_OFFSETS, noted)
-        return cleaned
-
-    def _dirty_ratio(self, at: TopicPartition, high_watermark: Offset, now_ms: int) -> float:
-        section = self._dirty_section(at, high_watermark, now_ms)
-        return cleaner.dirty_ratio(self._logs[at].segments, *section)
-
-    def _dirty_section(
-        self, at: TopicPartition, high_watermark: Offset, now_ms: int
-    ) -> tuple[Offset, Offset]:
-        """From where to where a log may be compacted; from its start if the note is not of it."""
-        log = self._logs[at]
-        noted = self._notes[CLEANER_OFFSETS].get(at, Offset(0))
-        first_dirty = max(noted if noted <= log.log_end_offset else Offset(0), log.log_start_offset)
-        limit = cleaner.first_uncleanable_offset(
-            log.segments, first_dirty, high_watermark=high_watermark, now_ms=now_ms
+        KafkaStorageError if its disk refused: it is uncleanable then, and others are next.
+        """
+        return await self._compaction.clean_dirtiest(
+            high_watermarks, now_ms, pause, self.checkpoint_recovery_points
         )
-        return first_dirty, limit
+
+    async def _to_each(self, act: Callable[[TopicPartition, Log], Awaitable[None]]) -> Failures:
+        failures: dict[TopicPartition, KafkaStorageError] = {}
+        for number, (at, log) in enumerate(sorted(self._logs.items(), key=lambda each: each[0])):
+            if number % _MANY == _MANY - 1:
+                await let_others_run()
+            try:
+                await act(at, log)
+            except KafkaStorageError as failure:
+                failures[at] = failure
+        return failures
 
     # --- the end ------------------------------------------------------------------------------
 
@@ -370,15 +373,23 @@ class LogManager:
 
         False if that cannot be said because a log has failed: the next start recovers them all.
         """
-        is_clean = not self._failures
-        for _, log in sorted(self._logs.items()):
-            try:
-                await log.close()
-            except KafkaStorageError:
-                is_clean = False
-        await self.checkpoint_recovery_points()
-        await self.checkpoint_log_start_offsets()
-        await self.checkpoint_high_watermarks(high_watermarks)
-        if is_clean:
+
+        failures = await self._to_each(lambda _, log: log.close())
+        is_clean = not failures and not self._failures
+        await self._compaction.ended()  # its log is closed: it gives up
+        try:
+            await self.checkpoint_recovery_points()
+            await self.checkpoint_log_start_offsets()
+            await self.checkpoint_high_watermarks(high_watermarks)
+        except KafkaStorageError:
+            is_clean = False
+        if is_clean and not self._notes.is_abandoned:
             await mark_clean_shutdown(self._disk)
         return is_clean
+
+    def abandon(self) -> None:
+        """Let go of all files as they are: the node is gone, and its disk may be another's."""
+        self._notes.is_abandoned = True
+        self._marked.clear()
+        for log in self._logs.values():
+            log.abandon()

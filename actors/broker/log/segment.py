@@ -43,7 +43,7 @@ class Segment:
         self.created_ms = created_ms  # or loaded: by whose clock records without a time age
         self.jitter_ms = 0
         self._disk = disk
-        self._config = config
+        self.config = config
         self._size: int | None = None
         self._next_offset: Offset | None = None
         self._largest: TimestampOffset | None = None
@@ -69,7 +69,7 @@ class Segment:
     def offsets(self) -> OffsetIndex:
         """From offset to position."""
         if self._offsets is None:
-            path, most = self.path(names.OFFSET_INDEX), self._config.segment_index_bytes
+            path, most = self.path(names.OFFSET_INDEX), self.config.segment_index_bytes
             self._offsets = OffsetIndex(self._disk, path, self.base_offset, most)
         return self._offsets
 
@@ -77,7 +77,7 @@ class Segment:
     def times(self) -> TimeIndex:
         """From timestamp to offset."""
         if self._times is None:
-            path, most = self.path(names.TIME_INDEX), self._config.segment_index_bytes
+            path, most = self.path(names.TIME_INDEX), self.config.segment_index_bytes
             self._times = TimeIndex(self._disk, path, self.base_offset, most)
         return self._times
 
@@ -140,9 +140,9 @@ class Segment:
         if size == 0:  # one batch always finds room
             return header.last_offset - self.base_offset > MAX_INT32
         return (
-            size + header.size_in_bytes > self._config.segment_bytes
+            size + header.size_in_bytes > self.config.segment_bytes
             # As LogSegment.shouldRoll: strictly older.
-            or self._age_ms(header, now_ms) > self._config.segment_ms - self.jitter_ms
+            or self._age_ms(header, now_ms) > self.config.segment_ms - self.jitter_ms
             or self.offsets.is_full
             or self.times.is_full
             or header.last_offset - self.base_offset > MAX_INT32
@@ -207,7 +207,7 @@ class Segment:
             self._largest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
         # What lies between is counted from the last entry's position: nothing else is to be kept.
         offsets = self.offsets
-        is_due = position - offsets.last.position > self._config.index_interval_bytes
+        is_due = position - offsets.last.position > self.config.index_interval_bytes
         if is_due and not offsets.is_full and not self.times.is_full:
             offsets.append(header.last_offset, position)
             self.times.maybe_append(*self.largest)

@@ -7,11 +7,14 @@ oldest go first and the newest go first, never one between, so a crash leaves no
 from collections.abc import Callable, Iterator, Sequence
 
 from actors.broker.log.appending import Accepted
+from actors.broker.log.checkpoints import LEADER_EPOCHS
 from actors.broker.log.config import MAX_INT32, LogConfig
+from actors.broker.log.epochs import LeaderEpochCache, save_epochs
 from actors.broker.log.loading import remove_newest_first
 from actors.broker.log.names import DELETED
+from actors.broker.log.reading import floor
 from actors.broker.log.segment import Mark, Segment
-from runtime.files import Data, Disk, DiskError
+from runtime.files import Data, Disk, DiskError, FileClosed
 from wire.ids import Offset
 from wire.records import BatchHeader
 
@@ -20,6 +23,19 @@ Jitter = Callable[[int], int]  # a number below this one, by chance
 
 class Segments:
     """The last one is active: it alone grows."""
+
+    __slots__ = (
+        "_config",
+        "_disk",
+        "_jitter",
+        "_retired",
+        "all",
+        "failure",
+        "folder",
+        "folder_is_new",
+        "is_let_go",
+        "must_sync",
+    )
 
     def __init__(
         self,
@@ -33,11 +49,12 @@ class Segments:
         self.all = found
         self.must_sync = True  # names, or bytes that were durable, have perhaps changed since
         self.folder_is_new = False
+        self.is_let_go = False
         self.failure: DiskError | None = None  # the files could not follow: they are not to grow
         self._disk = disk
         self._config = config
         self._jitter = jitter
-        self._retired: list[tuple[int, Segment]] = []  # when their files may go, oldest first
+        self._retired: tuple[tuple[int, Segment], ...] = ()  # when their files may go, oldest first
 
     def write(self, accepted: Accepted, end_offset: Offset, now_ms: int) -> bool:
         """All batches or none; whether a segment was completed."""
@@ -76,14 +93,24 @@ class Segments:
         """Take away the first segment; its files may go when they are due."""
         self.must_sync = True
         self.all[0].rename(DELETED)
-        self._retired.append((due_ms, self.all.pop(0)))
+        self._retired = (*self._retired, (due_ms, self.all.pop(0)))
+
+    def is_purge_due(self, now_ms: int) -> bool:
+        """Whether `purge` would do anything."""
+        return bool(self._retired) and self._retired[0][0] <= now_ms
 
     def purge(self, now_ms: int) -> None:
         """Remove the files that are due."""
-        while self._retired and self._retired[0][0] <= now_ms:
+        while self.is_purge_due(now_ms):
             self.must_sync = True
             self._retired[0][1].remove(DELETED)
-            del self._retired[0]
+            self._retired = self._retired[1:]
+
+    def reconfigure(self, config: LogConfig) -> None:
+        """From now on this holds; an index that is there keeps the room that it has."""
+        self._config = config
+        for segment in self.all:
+            segment.config = config
 
     def reload(self, old: Sequence[Offset], new: Offset) -> None:
         """One segment's file stands in the place of these now."""
@@ -94,7 +121,29 @@ class Segments:
         at = self.all.index(gone[0])
         self.all[at : at + len(gone)] = [segment]
         self.must_sync = True
-        segment.recover(None, epochs=None, gaps=True)
+        try:
+            segment.recover(None, epochs=None, gaps=True)
+        except DiskError as error:
+            self.failure = error
+            raise
+
+    async def sync(
+        self, since: Offset, upto: Offset, epochs: LeaderEpochCache, *, names: bool, folder: bool
+    ) -> None:
+        """Make durable what is between the two; of the names those in our folder, and its own."""
+        # A segment that ends where it begins was perhaps closed since.
+        for segment in self.all[floor(self.all, Offset(since - 1)) :]:
+            if self.is_let_go:
+                raise FileClosed(self.folder)  # to sync would open it again
+            is_needed = segment.base_offset < upto or names
+            if is_needed and segment in self.all:  # not gone while others were synced
+                await segment.sync()
+        while epochs.is_dirty:
+            await save_epochs(epochs, self._disk, f"{self.folder}/{LEADER_EPOCHS}")
+        if names:
+            await self._disk.sync_directory(self.folder)
+        if folder:
+            await self._disk.sync_directory(self.folder.rpartition("/")[0])
 
     def rename(self, folder: str) -> None:
         """Move to another folder."""
@@ -107,6 +156,7 @@ class Segments:
 
     def close(self) -> None:
         """Let go of all files as they are."""
+        self.is_let_go = True
         for segment in self.all:
             segment.close()
 
@@ -116,7 +166,7 @@ class Segments:
         if self._disk.exists(self.folder):
             self._disk.remove_tree(self.folder)
         self.all.clear()
-        self._retired.clear()
+        self._retired = ()
 
     def _plan(
         self, accepted: Accepted, end: Offset, now_ms: int

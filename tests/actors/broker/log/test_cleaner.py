@@ -12,19 +12,13 @@ from crc32c import crc32c
 from hypothesis import given
 from hypothesis import strategies as st
 
-from actors.broker.log.cleaner import (
-    Cleaned,
-    LogChanged,
-    clean,
-    dirty_ratio,
-    finish_swaps,
-    first_uncleanable_offset,
-    group_by_size,
-)
+from actors.broker.log.cleanable import dirty_ratio, first_uncleanable_offset, group_by_size
+from actors.broker.log.cleaner import Cleaned, LogChanged, clean
 from actors.broker.log.config import CleanupPolicy, LogConfig
 from actors.broker.log.log import Log
 from actors.broker.log.names import parse_name
 from actors.broker.log.segment import Segment
+from actors.broker.log.swaps import finish_swaps
 from runtime.disk import RealDisk
 from runtime.files import Disk, DiskFull
 from runtime.simulation.disk import SimulatedDisk

@@ -19,8 +19,9 @@ from actors.broker.log.checkpoints import (
     read_offsets,
 )
 from actors.broker.log.config import CleanupPolicy, LogConfig
+from actors.broker.log.folders import NotALog, folder_to_delete, parse_folder
 from actors.broker.log.log import Log
-from actors.broker.log.manager import LogManager, NotALog, folder_to_delete, parse_folder
+from actors.broker.log.manager import LogManager
 from runtime.disk import RealDisk
 from runtime.files import Disk
 from runtime.simulation.disk import SimulatedDisk
@@ -281,8 +282,9 @@ class TestFlush:
         append(eager := manager.get_or_create(A, LogConfig(flush_ms=100), 0), "x")
         append(lazy := manager.get_or_create(B, LogConfig(), 0), "x")
 
-        assert await manager.flush_dirty(99) == 0
-        assert await manager.flush_dirty(100) == 1
+        assert await manager.flush_dirty(99) == {}
+        assert eager.recovery_point == 0
+        assert await manager.flush_dirty(100) == {}
 
         assert eager.recovery_point == 1
         assert lazy.recovery_point == 0
@@ -339,7 +341,7 @@ class TestTruncate:
         await manager.checkpoint_recovery_points()
         await manager.checkpoint_high_watermarks({A: 7, B: 2})
 
-        assert await manager.truncate({A: 3, B: 8}) == (A,)
+        assert await manager.truncate({A: 3, B: 8, C: 0}) == {}
 
         assert values(manager.logs[A]) == "abc"
         assert read_offsets(disk, RECOVERY_POINTS) == {A: 3, B: 8}

@@ -1,0 +1,238 @@
+"""Which replicas this broker has, as the controller decides.
+
+Rule: a decision is taken only if its leader epoch is newer than the one at hand (B135, B141). In
+one LeaderAndIsr leaders are made first, then followers (B136). A replica that is stopped keeps its
+log and its high watermark; one that is deleted frees its name before the answer.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from actors.broker.fetcher import Position
+from actors.broker.fetchers import Fetchers
+from actors.broker.following import Following
+from actors.broker.leading import Leading, Replicas
+from actors.broker.log.log import Log
+from actors.broker.log.manager import LogManager
+from actors.broker.metadata import MetadataCache
+from actors.broker.partition import HostedPartition
+from actors.broker.replica import ZERO, Replica
+from actors.broker.settings import Settings
+from runtime.world import World
+from wire.control import (
+    LeaderAndIsr,
+    LeaderAndIsrPartition,
+    LeaderAndIsrResponse,
+    StopReplica,
+    StopReplicaPartition,
+    StopReplicaResponse,
+)
+from wire.errors import ErrorCode, NotLeaderOrFollower
+from wire.ids import (
+    LEADER_EPOCH_DURING_DELETE,
+    NO_LEADER_EPOCH,
+    BrokerId,
+    LeaderEpoch,
+    TopicId,
+    TopicPartition,
+)
+from wire.message import PartitionResult
+from wire.trace import ReplicaRoleChanged
+
+UNFENCED: Final = frozenset({LEADER_EPOCH_DURING_DELETE, NO_LEADER_EPOCH})
+
+
+class Hosting:
+    """The replicas of this broker, and what each of them is."""
+
+    def __init__(
+        self,
+        world: World,
+        me: BrokerId,
+        replicas: Replicas,
+        cache: MetadataCache,
+        settings: Settings,
+        *,
+        leading: Leading,
+        following: Following,
+        fetchers: Fetchers,
+        on_leadership: Callable[[TopicPartition, LeaderEpoch, bool], None],
+    ) -> None:
+        self._world = world
+        self._me = me
+        self._replicas = replicas
+        self._cache = cache
+        self._settings = settings
+        self._leading = leading
+        self._following = following
+        self._fetchers = fetchers
+        self._on_leadership = on_leadership
+        self._stopped: Replicas = {}  # their logs are here, and nobody asks for them
+        self._topics: dict[str, int] = {}  # how many partitions of each are hosted
+        self.offline: set[TopicPartition] = set()
+        self.is_disk_dead = False
+        self.logs: LogManager | None = None  # None until they are loaded
+
+    # --- LeaderAndIsr -----------------------------------------------------------------------------
+
+    async def lead_or_follow(self, request: LeaderAndIsr) -> LeaderAndIsrResponse:
+        """Take the decisions that are news, and say for each how it went."""
+        logs = self.opened_logs()
+        topic_ids = dict(request.topic_ids)
+        codes: dict[TopicPartition, ErrorCode] = {}
+        accepted: list[LeaderAndIsrPartition] = []
+        for entry in request.partitions:
+            code = self._judge(entry, topic_ids.get(entry.partition.topic), logs)
+            codes[entry.partition] = code
+            if code is ErrorCode.NONE:
+                accepted.append(entry)
+        await self._settings.learn(entry.partition.topic for entry in accepted)
+        leaders = [self._host(e, topic_ids, logs) for e in accepted if e.leader == self._me]
+        followers = [self._host(e, topic_ids, logs) for e in accepted if e.leader != self._me]
+        self._fetchers.unfollow(replica.partition for replica, _ in (*leaders, *followers))
+        for replica, hosted in leaders:
+            self._lead(replica, hosted)
+        live = {node.id for node in request.live_leaders} | self._cache.brokers.keys()
+        failed = await self._follow(logs, followers, live)
+        codes.update(dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR))
+        self._fetchers.stop_idle()
+        results = tuple(PartitionResult(each, code) for each, code in codes.items())
+        return LeaderAndIsrResponse(partitions=results)
+
+    def _judge(
+        self, entry: LeaderAndIsrPartition, topic_id: TopicId | None, logs: LogManager
+    ) -> ErrorCode:
+        """Whether a decision is for this broker, possible, and news (B135, B140)."""
+        partition = entry.partition
+        replica = self._replicas.get(partition)
+        if self._me not in entry.replicas:
+            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if self._is_lost(partition, logs) or (
+            self.offline and replica is None and not entry.is_new
+        ):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        if replica is None:
+            return ErrorCode.NONE if entry.leader_epoch >= 0 else ErrorCode.STALE_CONTROLLER_EPOCH
+        known = replica.hosted
+        if topic_id is not None and known.topic_id not in {None, topic_id}:
+            return ErrorCode.INCONSISTENT_TOPIC_ID
+        if entry.leader_epoch <= known.leader_epoch:
+            return ErrorCode.STALE_CONTROLLER_EPOCH
+        return ErrorCode.NONE
+
+    def _is_lost(self, partition: TopicPartition, logs: LogManager) -> bool:
+        return self.is_disk_dead or partition in self.offline or partition in logs.failures
+
+    def _host(
+        self, entry: LeaderAndIsrPartition, topic_ids: Mapping[str, TopicId], logs: LogManager
+    ) -> tuple[Replica, HostedPartition]:
+        """The replica, made if this broker did not have it, and what it shall be."""
+        partition = entry.partition
+        hosted = HostedPartition.of(entry, self._me, topic_ids.get(partition.topic))
+        replica = self._replicas.get(partition) or self._stopped.pop(partition, None)
+        if replica is None:
+            log = logs.get(partition)
+            watermark = ZERO if log is None else logs.initial_high_watermark(partition)
+            replica = Replica(hosted, log, watermark, self._open_log)
+        if partition not in self._replicas:
+            self._replicas[partition] = replica
+            self._topics[partition.topic] = self._topics.get(partition.topic, 0) + 1
+        replica.settings = self._settings.of(partition.topic)
+        return replica, hosted
+
+    def _lead(self, replica: Replica, hosted: HostedPartition) -> None:
+        """B137; whoever waited for the former epoch is told."""
+        replica.become_leader(hosted, self._world.clock.elapsed_ms())
+        self._leading.give_up(replica.partition)
+        self._leading.advance(replica)
+        self._announce(replica, "leader")
+
+    async def _follow(
+        self,
+        logs: LogManager,
+        followers: list[tuple[Replica, HostedPartition]],
+        live: set[BrokerId],
+    ) -> list[TopicPartition]:
+        """Fetch where the leader can be reached; elsewhere wait for its turn (B138)."""
+        for replica, hosted in followers:
+            replica.become_follower(hosted)
+            self._leading.give_up(replica.partition)
+            self._announce(replica, "follower")
+        begun = await self._following.begin(logs, [replica for replica, _ in followers])
+        by_leader: dict[BrokerId, dict[TopicPartition, Position]] = {}
+        for replica, hosted in followers:
+            if hosted.leader in live and replica.partition in begun:
+                position = begun[replica.partition]
+                by_leader.setdefault(hosted.leader, {})[replica.partition] = position
+        self._fetchers.follow(by_leader)
+        return [each.partition for each, _ in followers if each.partition not in begun]
+
+    def _open_log(self, partition: TopicPartition) -> Log:
+        settings = self._settings.of(partition.topic)
+        if settings is None:  # whether gaps are allowed in it, say, nobody knows yet
+            raise NotLeaderOrFollower(f"{partition}: its configuration is not read yet")
+        now_ms = self._world.clock.now_ms()
+        return self.opened_logs().get_or_create(partition, settings.log, now_ms)
+
+    def opened_logs(self) -> LogManager:
+        """The logs, once they are loaded."""
+        assert self.logs is not None, "logs are loaded before a broker registers"
+        return self.logs
+
+    # --- StopReplica ------------------------------------------------------------------------------
+
+    async def stop(self, request: StopReplica) -> StopReplicaResponse:
+        """Stop, and delete what is to be deleted."""
+        logs = self.opened_logs()
+        codes = {each.partition: self._stop(each, logs) for each in request.partitions}
+        self._fetchers.stop_idle()
+        doomed = [
+            each.partition
+            for each in request.partitions
+            if each.delete and codes[each.partition] is ErrorCode.NONE
+        ]
+        for partition in doomed:
+            self._stopped.pop(partition, None)
+        there = [each for each in doomed if logs.get(each) is not None]  # also strays (B098)
+        if there:
+            failed = await logs.delete_all(there, self._world.clock.now_ms())
+            codes.update(dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR))
+        return StopReplicaResponse(
+            partitions=tuple(PartitionResult(each, code) for each, code in codes.items())
+        )
+
+    def _stop(self, entry: StopReplicaPartition, logs: LogManager) -> ErrorCode:
+        """B141; as Kafka 3.4, an equal leader epoch is no past one (KAFKA-13972)."""
+        partition = entry.partition
+        if self._is_lost(partition, logs):
+            return ErrorCode.KAFKA_STORAGE_ERROR
+        replica = self._replicas.get(partition)
+        if replica is None:
+            return ErrorCode.NONE
+        if entry.leader_epoch not in UNFENCED and entry.leader_epoch < replica.leader_epoch:
+            return ErrorCode.FENCED_LEADER_EPOCH
+        self.drop(partition)
+        if not entry.delete:
+            self._stopped[partition] = replica
+        self._announce(replica, "deleted" if entry.delete else "stopped")
+        return ErrorCode.NONE
+
+    def drop(self, partition: TopicPartition) -> None:
+        """This broker no longer holds a replica of it."""
+        self._fetchers.unfollow((partition,))
+        if self._replicas.pop(partition, None) is not None:
+            self._topics[partition.topic] -= 1
+            if not self._topics[partition.topic]:
+                del self._topics[partition.topic]
+                self._settings.forget(partition.topic)
+        self._leading.give_up(partition)
+
+    def _announce(self, replica: Replica, role: str) -> None:
+        hosted, partition = replica.hosted, replica.partition
+        self._on_leadership(partition, hosted.leader_epoch, role == "leader")
+        if self._world.trace.is_on:
+            self._world.trace(
+                ReplicaRoleChanged(
+                    partition.topic, partition.partition, role, hosted.leader, hosted.leader_epoch
+                )
+            )

@@ -1,0 +1,82 @@
+"""Questions about a leader's offsets: where is a time, where did an epoch end.
+
+Rule: one answer a partition; an error is that partition's own.
+"""
+
+from collections.abc import Callable
+
+from actors.broker.replica import Replica
+from wire.data import (
+    EARLIEST_TIMESTAMP_MS,
+    LATEST_TIMESTAMP_MS,
+    ListOffsets,
+    ListOffsetsPartition,
+    ListOffsetsResponse,
+    ListOffsetsResult,
+    OffsetForLeaderEpoch,
+    OffsetForLeaderEpochPartition,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderEpochResult,
+)
+from wire.errors import ApiError, OffsetNotAvailable
+from wire.ids import NO_TIMESTAMP_MS, LeaderEpoch, Offset, TopicPartition
+
+Led = Callable[[TopicPartition, LeaderEpoch], Replica]
+
+
+def list_offsets(request: ListOffsets, led: Led) -> ListOffsetsResponse:
+    """Which offsets belong to these times."""
+    is_follower = request.replica_id >= 0
+    return ListOffsetsResponse(
+        partitions=tuple(_list_offset(each, led, is_follower) for each in request.partitions)
+    )
+
+
+def _list_offset(asked: ListOffsetsPartition, led: Led, is_follower: bool) -> ListOffsetsResult:
+    partition = asked.partition
+    try:
+        replica = led(partition, asked.current_leader_epoch)
+        offset, timestamp_ms = _find(replica, asked.timestamp_ms, is_follower)
+    except ApiError as error:
+        return ListOffsetsResult(partition=partition, error_code=error.code)
+    log = replica.log
+    epoch = replica.leader_epoch if log is None else log.epochs.epoch_for(offset)
+    return ListOffsetsResult(
+        partition=partition, timestamp_ms=timestamp_ms, offset=offset, leader_epoch=epoch
+    )
+
+
+def _find(replica: Replica, timestamp_ms: int, is_follower: bool) -> tuple[Offset, int]:
+    if timestamp_ms == EARLIEST_TIMESTAMP_MS:
+        return replica.log_start_offset, NO_TIMESTAMP_MS
+    end = replica.log_end_offset if is_follower else replica.high_watermark
+    # As Kafka since KIP-207: a new leader may not know yet how far its predecessor was.
+    is_behind = end < replica.epoch_start_offset
+    if timestamp_ms == LATEST_TIMESTAMP_MS:
+        if is_behind:
+            raise OffsetNotAvailable(f"{replica.partition}: the high watermark is not known yet")
+        return end, NO_TIMESTAMP_MS
+    found = None if replica.log is None else replica.log.offset_for_timestamp(timestamp_ms)
+    if found is None or found.offset >= end:
+        if is_behind:
+            raise OffsetNotAvailable(f"{replica.partition}: the high watermark is not known yet")
+        return Offset(-1), NO_TIMESTAMP_MS
+    return found.offset, found.timestamp_ms
+
+
+def ends_of_epochs(request: OffsetForLeaderEpoch, led: Led) -> OffsetForLeaderEpochResponse:
+    """Where these epochs ended (B150)."""
+    return OffsetForLeaderEpochResponse(
+        partitions=tuple(_end_of_epoch(each, led) for each in request.partitions)
+    )
+
+
+def _end_of_epoch(asked: OffsetForLeaderEpochPartition, led: Led) -> OffsetForLeaderEpochResult:
+    partition = asked.partition
+    try:
+        replica = led(partition, asked.current_leader_epoch)
+        epochs = replica.opened().epochs
+        epoch, end = epochs.end_offset_for(asked.leader_epoch, replica.log_end_offset)
+    except ApiError as error:
+        return OffsetForLeaderEpochResult(partition=partition, error_code=error.code)
+    return OffsetForLeaderEpochResult(partition=partition, leader_epoch=epoch, end_offset=end)

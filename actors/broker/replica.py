@@ -1,0 +1,247 @@
+"""One replica of a partition on this broker: its log, its high watermark, and what it knows of
+the others while it leads.
+
+Rule: the high watermark of a leader is the smallest log end of those that count, and never falls
+(B161, I-18); a follower's is what its leader says, within its own log (B157). Nothing here awaits:
+what must be durable or told to others is the replica manager's work.
+
+    log start        high watermark                    log end
+        |--- consumers read ---|--- followers read, too ---|
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from actors.broker.log.appending import Appended
+from actors.broker.log.log import Log
+from actors.broker.partition import HostedPartition
+from actors.broker.settings import TopicSettings
+from wire.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerId, LeaderEpoch, Offset, TopicPartition
+from wire.records import Buffer
+
+ZERO: Final = Offset(0)
+LONG_AGO_MS: Final = float("-inf")
+OpenLog = Callable[[TopicPartition], Log]
+
+
+class Line:
+    """When a follower's fetcher last asked: one for all partitions that it asks for."""
+
+    __slots__ = ("asked_ms",)
+
+    def __init__(self, asked_ms: float = LONG_AGO_MS) -> None:
+        self.asked_ms = asked_ms
+
+
+class Follower:
+    """What a leader knows of another replica (B158).
+
+    In a fetch session a partition that has not changed is not named again, but asked for all the
+    same; so what such requests mean is worked out when it is needed.
+    """
+
+    __slots__ = (
+        "_asked_ms",
+        "_caught_up_ms",
+        "_end_when_asked",
+        "_line",
+        "log_end_offset",
+        "log_start_offset",
+    )
+
+    def __init__(self, caught_up_ms: float) -> None:
+        self.log_end_offset: Offset = NO_OFFSET  # unknown until it asks
+        self.log_start_offset: Offset = NO_OFFSET
+        self._caught_up_ms = caught_up_ms
+        self._asked_ms = LONG_AGO_MS
+        self._end_when_asked: Offset = NO_OFFSET  # the leader's, at that time
+        self._line = Line()
+
+    def asked(self, offset: Offset, log_start: Offset, leader_end: Offset, line: Line) -> None:
+        """It asks for what follows this offset, so it has all before; `line` has the time."""
+        if offset >= leader_end:
+            self._caught_up_ms = line.asked_ms
+        elif offset >= self._end_when_asked >= 0:
+            self._caught_up_ms = max(self._caught_up_ms, self._asked_ms)
+        self.log_end_offset, self.log_start_offset = offset, log_start
+        self._end_when_asked, self._asked_ms, self._line = leader_end, line.asked_ms, line
+
+    def note(self, leader_end: Offset) -> None:
+        """Before the leader's end moves: if it has all now, it had all when its line last asked."""
+        if self.log_end_offset >= leader_end:
+            self._caught_up_ms = self._asked_ms = max(self._asked_ms, self._line.asked_ms)
+
+    def caught_up_ms(self, leader_end: Offset) -> float:
+        """When it last had all that the leader had then."""
+        self.note(leader_end)
+        return self._caught_up_ms
+
+
+class Replica:
+    """A partition as this broker holds it."""
+
+    __slots__ = (
+        "_open_log",
+        "epoch_start_offset",
+        "followers",
+        "high_watermark",
+        "hosted",
+        "log",
+        "pending_isr",
+        "settings",
+    )
+
+    def __init__(
+        self,
+        hosted: HostedPartition,
+        log: Log | None,
+        high_watermark: Offset,
+        open_log: OpenLog,
+    ) -> None:
+        self.hosted = hosted  # what the controller decided, and the ISR that a leader wrote
+        self.log = log  # None: nothing was ever appended
+        self.high_watermark = high_watermark
+        self.settings: TopicSettings | None = None  # None: not read from ZooKeeper yet
+        self.epoch_start_offset: Offset = NO_OFFSET  # of a leader: its log's end when it became one
+        self.followers: dict[BrokerId, Follower] = {}
+        self.pending_isr: tuple[BrokerId, ...] | None = None  # on its way to ZooKeeper
+        self._open_log = open_log
+
+    @property
+    def partition(self) -> TopicPartition:
+        """Of which it is a replica."""
+        return self.hosted.partition
+
+    @property
+    def is_leader(self) -> bool:
+        """Whether this broker leads."""
+        return self.hosted.is_leader
+
+    @property
+    def leader_epoch(self) -> LeaderEpoch:
+        """Of the last decision."""
+        return self.hosted.leader_epoch
+
+    @property
+    def log_end_offset(self) -> Offset:
+        """Where the next record goes."""
+        return ZERO if self.log is None else self.log.log_end_offset
+
+    @property
+    def log_start_offset(self) -> Offset:
+        """The first offset that can be read."""
+        return ZERO if self.log is None else self.log.log_start_offset
+
+    @property
+    def latest_epoch(self) -> LeaderEpoch:
+        """The newest epoch of which the log knows."""
+        return NO_LEADER_EPOCH if self.log is None else self.log.epochs.latest_epoch
+
+    def opened(self) -> Log:
+        """The log, made if it was not there; its leader's epoch begins where it ends (B137)."""
+        if self.log is None:
+            self.log = self._open_log(self.partition)
+            if self.is_leader:
+                self.log.begin_epoch(self.leader_epoch)
+        return self.log
+
+    # --- becoming ---------------------------------------------------------------------------------
+
+    def become_leader(self, hosted: HostedPartition, now_ms: float) -> None:
+        """Lead, in a new epoch: what is known of the others is no longer (B137)."""
+        self.hosted = hosted
+        self.pending_isr = None
+        self.epoch_start_offset = self.log_end_offset
+        if self.log is not None:
+            self.log.begin_epoch(hosted.leader_epoch)
+        self.followers = {
+            each: Follower(now_ms if each in hosted.isr else LONG_AGO_MS)
+            for each in hosted.replicas
+            if each != hosted.me
+        }
+
+    def become_follower(self, hosted: HostedPartition) -> None:
+        """Follow; only a leader knows who is in sync (B138)."""
+        self.hosted = hosted
+        self.pending_isr = None
+        self.epoch_start_offset = NO_OFFSET
+        self.followers = {}
+
+    # --- leading ----------------------------------------------------------------------------------
+
+    def append(self, records: Buffer, now_ms: int) -> Appended:
+        """Append as leader; who had all before had all until it last asked."""
+        end = self.log_end_offset
+        for follower in self.followers.values():
+            follower.note(end)
+        return self.opened().append_as_leader(records, self.leader_epoch, now_ms)
+
+    def counted(self) -> set[BrokerId]:
+        """Who counts for the high watermark: the ISR, and whoever is on its way in (B121).
+
+        One on its way out counts until ZooKeeper has it.
+        """
+        return {*self.hosted.isr, *(self.pending_isr or ())}
+
+    def reached(self, now_ms: float, lag_ms: float) -> Offset:
+        """How far all that count have come: the ISR, and whoever had all not long ago (B161)."""
+        end = lowest = self.log_end_offset
+        counted = self.counted()
+        for broker, follower in self.followers.items():
+            if follower.log_end_offset < lowest and (
+                broker in counted or now_ms - follower.caught_up_ms(end) <= lag_ms
+            ):
+                lowest = follower.log_end_offset
+        return lowest
+
+    @property
+    def is_under_min_isr(self) -> bool:
+        """Whether too few are in sync for the high watermark to move (H41, as Kafka since 3.7)."""
+        return len(self.hosted.isr) < min(self.min_insync_replicas, len(self.hosted.replicas))
+
+    @property
+    def min_insync_replicas(self) -> int:
+        """How many must be in sync for acks=all."""
+        return 1 if self.settings is None else self.settings.min_insync_replicas
+
+    def may_join(self, broker: BrokerId) -> bool:
+        """Whether a follower has all that was or may have been committed (B160, H21)."""
+        follower = self.followers.get(broker)
+        return (
+            follower is not None
+            and self.pending_isr is None
+            and self.hosted.may_join(broker)
+            and follower.log_end_offset >= max(self.high_watermark, self.epoch_start_offset)
+        )
+
+    def lagging(self, now_ms: float, lag_ms: float) -> tuple[BrokerId, ...]:
+        """Members of the ISR that have not had all for too long (B159)."""
+        end = self.log_end_offset
+        return tuple(
+            broker
+            for broker in self.hosted.isr
+            if (follower := self.followers.get(broker)) is not None
+            and follower.log_end_offset != end
+            and now_ms - follower.caught_up_ms(end) > lag_ms
+        )
+
+    # --- following --------------------------------------------------------------------------------
+
+    def follow_to(self, leader_high_watermark: Offset) -> bool:
+        """Take over the leader's high watermark, as far as the log goes; whether it moved."""
+        # As Log.updateHighWatermark: what the leader says counts, even if it is less.
+        within = max(self.log_start_offset, min(leader_high_watermark, self.log_end_offset))
+        if within == self.high_watermark:
+            return False
+        self.high_watermark = within
+        return True
+
+    def cut_high_watermark(self) -> None:
+        """After a truncation: no high watermark lies beyond the log (B173)."""
+        self.high_watermark = min(self.high_watermark, self.log_end_offset)
+        self.high_watermark = max(self.high_watermark, self.log_start_offset)
+
+
+def under_replicated(replicas: Iterable[Replica]) -> int:
+    """How many of these are led here and lack a replica that should be in sync."""
+    return sum(each.hosted.is_under_replicated for each in replicas)

@@ -1,0 +1,142 @@
+"""How far a group has read: what a consumer tells its coordinator, and asks it.
+
+Rule: who coordinates is remembered until that broker denies it or does not answer; all that may
+pass is tried again until the deadline.
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import TypeVar
+
+from msgspec import Struct
+
+from actors.client.answers import by_partition, error_of
+from actors.client.config import ConsumerConfig
+from actors.client.connection import Connection
+from actors.client.deadline import Deadline
+from actors.client.errors import may_pass
+from runtime.world import Clock
+from wire.errors import (
+    ApiError,
+    CoordinatorLoadInProgress,
+    ErrorCode,
+    MalformedMessage,
+    exception_of,
+)
+from wire.groups import FindCoordinator, OffsetCommit, OffsetCommitPartition, OffsetFetch
+from wire.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerId, LeaderEpoch, Offset, TopicPartition
+
+Value = TypeVar("Value")
+
+
+class OffsetAndMetadata(Struct, frozen=True, gc=False):
+    """A committed offset: the next record that the group will read."""
+
+    offset: Offset
+    metadata: str | None = None  # the consumer's own note
+    leader_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the last record read
+
+
+Committed = dict[TopicPartition, OffsetAndMetadata | None]
+
+
+class GroupOffsets:
+    """One group's committed offsets."""
+
+    def __init__(
+        self, group_id: str, config: ConsumerConfig, connection: Connection, clock: Clock
+    ) -> None:
+        self._group_id = group_id
+        self._config = config
+        self._connection = connection
+        self._clock = clock
+        self._coordinator: BrokerId | None = None
+
+    async def commit(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
+    ) -> None:
+        """Have these remembered; raise the first that was refused."""
+        request = OffsetCommit(
+            group_id=self._group_id,
+            partitions=tuple(
+                OffsetCommitPartition(
+                    partition=partition,
+                    committed_offset=each.offset,
+                    committed_leader_epoch=each.leader_epoch,
+                    metadata=each.metadata,
+                )
+                for partition, each in sorted(offsets.items())
+            ),
+        )
+
+        async def attempt(coordinator: BrokerId, within_ms: float) -> None:
+            response = await self._connection.call(coordinator, request, within_ms)
+            results = by_partition(offsets, response.partitions, "OffsetCommit")
+            for _, each in sorted(results.items()):
+                if each.error_code is not ErrorCode.NONE:
+                    raise error_of(each, "OffsetCommit of")
+
+        await self._with_coordinator(attempt, deadline)
+
+    async def committed(
+        self, partitions: Sequence[TopicPartition], deadline: Deadline
+    ) -> Committed:
+        """What was last committed; None where nothing was."""
+        request = OffsetFetch(group_id=self._group_id, partitions=tuple(sorted(partitions)))
+
+        async def attempt(coordinator: BrokerId, within_ms: float) -> Committed:
+            response = await self._connection.call(coordinator, request, within_ms)
+            if response.error_code is not ErrorCode.NONE:
+                sentence = f"OffsetFetch of group {self._group_id!r}: {response.error_code.name}"
+                raise exception_of(response.error_code)(sentence)
+            results = by_partition(partitions, response.partitions, "OffsetFetch")
+            found: Committed = {}
+            for partition, each in sorted(results.items()):
+                if each.error_code is not ErrorCode.NONE:
+                    raise error_of(each, "OffsetFetch of")
+                if each.committed_offset < NO_OFFSET:
+                    raise MalformedMessage(
+                        f"committed offset {each.committed_offset} was answered for {partition}"
+                    )
+                found[partition] = None
+                if each.committed_offset != NO_OFFSET:
+                    found[partition] = OffsetAndMetadata(
+                        each.committed_offset, each.metadata, each.committed_leader_epoch
+                    )
+            return found
+
+        return await self._with_coordinator(attempt, deadline)
+
+    # --------------------------------------------------------------------------------------------
+
+    async def _with_coordinator(
+        self, attempt: Callable[[BrokerId, float], Awaitable[Value]], deadline: Deadline
+    ) -> Value:
+        while True:
+            within_ms = min(self._config.request_timeout_ms, deadline.left_ms)
+            try:
+                coordinator = self._coordinator
+                if coordinator is None:
+                    coordinator = self._coordinator = await self._find(within_ms)
+                return await attempt(coordinator, within_ms)
+            except ApiError as error:
+                if not may_pass(error.code):
+                    raise
+                failure = error
+            if not isinstance(failure, CoordinatorLoadInProgress):
+                self._coordinator = None
+            if deadline.left_ms <= self._config.retry_backoff_ms:
+                raise failure
+            await self._clock.sleep(max(1, self._config.retry_backoff_ms))
+
+    async def _find(self, within_ms: float) -> BrokerId:
+        request = FindCoordinator(key=self._group_id)
+        response = await self._connection.call_any(request, within_ms)
+        if response.error_code is not ErrorCode.NONE:
+            self._connection.turn()
+            sentence = response.error_message or response.error_code.name
+            raise exception_of(response.error_code)(
+                f"the coordinator of group {self._group_id!r}: {sentence}"
+            )
+        if response.coordinator is None or response.coordinator.id < 0:
+            raise MalformedMessage(f"nobody was answered to coordinate group {self._group_id!r}")
+        return response.coordinator.id

@@ -1,0 +1,148 @@
+"""How a producer's batches reach their leaders.
+
+Rule: every batch ends exactly once: acknowledged, refused for good, or too old. What may pass is
+tried again after retry.backoff.ms, with the leaders looked up anew.
+"""
+
+from typing import Final
+
+from actors.client.accumulator import Accumulator, ProducerBatch, grouped
+from actors.client.answers import by_partition, error_of
+from actors.client.config import ProducerConfig
+from actors.client.connection import Connection
+from actors.client.errors import failure_of, may_pass
+from actors.client.memory import Memory
+from actors.client.metadata import ClientMetadata
+from runtime.network import NetworkError
+from runtime.tasks import Bell, Tasks
+from runtime.world import Clock
+from wire.data import Produce, ProducePartition, ProduceResult
+from wire.errors import ApiError, ErrorCode, MalformedMessage
+from wire.ids import NO_OFFSET, NO_TIMESTAMP_MS, BrokerId, TopicPartition
+
+LEAST_WAIT_MS: Final = 0.01  # a shorter wait may not move a clock at all
+
+
+class Sender:
+    """The task behind a producer."""
+
+    def __init__(
+        self,
+        config: ProducerConfig,
+        clock: Clock,
+        connection: Connection,
+        metadata: ClientMetadata,
+        tasks: Tasks,
+        bell: Bell,
+    ) -> None:
+        self._config = config
+        self._clock = clock
+        self._connection = connection
+        self._metadata = metadata
+        self._tasks = tasks
+        self._bell = bell  # rings when something is enqueued, answered or learnt
+        self.memory = Memory(config.buffer_memory)
+        self.batches = Accumulator(config, self.memory.release)
+        self.flushes = 0  # that go on: nothing lingers meanwhile
+        self._requests: dict[BrokerId, int] = {}  # in flight
+
+    async def run(self) -> None:
+        """Send what is ready, then sleep until something may be; ends by being cancelled."""
+        while True:
+            wait_ms = self._turn()
+            await self._bell.wait(None if wait_ms is None else max(LEAST_WAIT_MS, wait_ms))
+
+    def _turn(self) -> float | None:
+        """Send what can go now; how long until the next turn is due, if nothing rings."""
+        now_ms = self._clock.elapsed_ms()
+        waits = [self.batches.expire(now_ms)]
+        is_urgent = self.flushes > 0 or self.memory.is_short
+        ready, next_ms = self.batches.ready(now_ms, is_urgent)
+        waits.append(next_ms)
+        if self.batches.partitions:
+            # Also for those that wait to be sent again: by then their leaders should be known.
+            waits.append(self._metadata.keep_fresh(self.batches.partitions))
+        for leader, partitions in grouped(ready, self._leader_of).items():
+            self._send_to(leader, partitions)
+            if self._config.acks == 0:
+                waits.append(0)  # no answer will ring, and there may be more
+        return min((each for each in waits if each is not None), default=None)
+
+    def _send_to(self, leader: BrokerId, partitions: list[TopicPartition]) -> None:
+        """As many requests as the leader may have unanswered."""
+        most = self._config.max_in_flight_requests_per_connection
+        while partitions and self._requests.get(leader, 0) < most:
+            batches = self.batches.take(partitions)
+            partitions = partitions[len(batches) :]
+            self._send(leader, batches)
+
+    def _leader_of(self, partition: TopicPartition) -> BrokerId | None:
+        leader = self._metadata.leader(partition)
+        return None if leader is None else leader.broker
+
+    # --- one request -----------------------------------------------------------------------------
+
+    def _send(self, leader: BrokerId, batches: list[ProducerBatch]) -> None:
+        for batch in batches:
+            batch.attempts += 1
+        request = Produce(
+            acks=self._config.acks,
+            timeout_ms=self._config.request_timeout_ms,
+            partitions=tuple(ProducePartition(each.partition, each.encoded()) for each in batches),
+        )
+        if self._config.acks == 0:
+            self._send_unanswered(leader, request, batches)
+        else:
+            self._requests[leader] = self._requests.get(leader, 0) + 1
+            self._tasks.start(self._exchange(leader, request, batches))
+
+    def _send_unanswered(
+        self, leader: BrokerId, request: Produce, batches: list[ProducerBatch]
+    ) -> None:
+        try:
+            self._connection.send(leader, request)
+        except NetworkError as error:
+            self._all_failed(batches, failure_of(error))
+            return
+        for batch in batches:
+            self.batches.complete(batch, NO_OFFSET, NO_TIMESTAMP_MS)
+
+    async def _exchange(
+        self, leader: BrokerId, request: Produce, batches: list[ProducerBatch]
+    ) -> None:
+        try:
+            response = await self._connection.call(leader, request, self._config.request_timeout_ms)
+            asked = [batch.partition for batch in batches]
+            results = by_partition(asked, response.partitions, "Produce")
+            for batch in batches:
+                self._on_result(batch, results[batch.partition])
+        except (ApiError, MalformedMessage) as error:
+            self._all_failed(batches, error)
+        finally:
+            self._requests[leader] -= 1
+            self._bell.ring()
+
+    def _on_result(self, batch: ProducerBatch, result: ProduceResult) -> None:
+        if result.error_code is not ErrorCode.NONE:
+            self._failed(batch, error_of(result, "Produce to"))
+        elif result.base_offset < 0:
+            answer = f"offset {result.base_offset} was answered for {batch.partition}"
+            self.batches.fail(batch, MalformedMessage(answer))
+        else:
+            self.batches.complete(batch, result.base_offset, result.log_append_time_ms)
+
+    def _all_failed(self, batches: list[ProducerBatch], error: ApiError | MalformedMessage) -> None:
+        for batch in batches:
+            self._failed(batch, error)
+
+    def _failed(self, batch: ProducerBatch, error: ApiError | MalformedMessage) -> None:
+        """Try again what may pass, as long as retries and time allow."""
+        batch.last_error = error
+        # Nobody knows what one who talks nonsense has done with the records: that is for the user.
+        is_final = isinstance(error, MalformedMessage) or not may_pass(error.code)
+        if is_final or batch.attempts > self._config.retries:
+            self.batches.fail(batch, error)
+            return
+        self._metadata.mark_stale()
+        retry_at_ms = self._clock.elapsed_ms() + self._config.retry_backoff_ms
+        self.batches.give_back(batch, retry_at_ms)

@@ -1,0 +1,349 @@
+"""Who coordinates a group, and how far the group has read.
+
+Rule: a group is coordinated by the leader of its partition of __consumer_offsets, once it has read
+that partition (B175, B176). A commit is a record there, and is seen when it has been appended as
+safely as offsets.commit.required.acks asks (B177). Every request is answered once: an append under
+way answers when the replica manager is done with it, whoever leads by then.
+"""
+
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Final, assert_never
+
+from actors.asked import Asked, refusal
+from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords, RecordsRead
+from actors.broker.metadata import AwaitMetadata, MetadataCache
+from actors.config import BrokerConfig
+from actors.coordinator.loading import Next
+from actors.coordinator.messages import TopicsDeleted
+from actors.coordinator.offsets import commit_error, partition_for
+from actors.coordinator.records import OFFSETS_TOPIC, Change, OffsetKey, encode_changes
+from actors.coordinator.requests import Commit, check_generation, check_group, fetch, tombstones
+from actors.coordinator.shards import Shard, Shards
+from runtime.actor import Actor
+from runtime.keeper import KeeperError, NoNode, ZNode
+from runtime.ref import InboxFull, Outcome, Receiver
+from runtime.world import World
+from wire.data import ProduceResult
+from wire.errors import (
+    ApiError,
+    CoordinatorNotAvailable,
+    ErrorCode,
+    InvalidRequest,
+    MalformedZNode,
+)
+from wire.groups import (
+    CoordinatorType,
+    FindCoordinator,
+    FindCoordinatorResponse,
+    OffsetCommit,
+    OffsetFetch,
+)
+from wire.ids import Node, TopicPartition
+from wire.znodes import TopicZNode
+
+MINUTE_MS: Final = 60_000
+RETRY_MS: Final = 1_000
+# Records are decoded on the loop that all actors share: a larger load buffer would hold them up.
+MOST_BYTES_READ: Final = 256 * 1024
+
+Finish = Callable[[ErrorCode], None]
+
+
+@dataclass(frozen=True)
+class _Counted:
+    """ZooKeeper has said how many partitions __consumer_offsets has, or has not."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class _CountDue:
+    """Time to ask ZooKeeper again."""
+
+
+@dataclass(frozen=True)
+class _Found:
+    asked: Asked
+    node: Node | None
+    is_topic_known: bool = True
+
+
+@dataclass(frozen=True)
+class _Read:
+    shard: Shard
+    read: RecordsRead
+
+
+@dataclass(frozen=True)
+class _ReadDue:
+    shard: Shard
+
+
+@dataclass(frozen=True)
+class _Appended:
+    shard: Shard
+    changes: Sequence[Change]
+    result: ProduceResult
+    finish: Finish
+
+
+@dataclass(frozen=True)
+class _ExpiryDue:
+    """Time to look for offsets that are too old."""
+
+
+CoordinatorMessage = (
+    Asked
+    | LeadershipChanged
+    | TopicsDeleted
+    | _Counted
+    | _CountDue
+    | _Found
+    | _Read
+    | _ReadDue
+    | _Appended
+    | _ExpiryDue
+)
+
+
+class GroupCoordinator(Actor):
+    """Owns the committed offsets of all groups that this broker coordinates."""
+
+    def __init__(
+        self,
+        world: World,
+        config: BrokerConfig,
+        replica_manager: Receiver,
+        create_topic: Callable[[], None],
+    ) -> None:
+        super().__init__()
+        self._world = world
+        self._config = config
+        self._replica_manager = replica_manager
+        self._create_topic = create_topic  # asks for __consumer_offsets, and does not wait for it
+        self._shards = Shards()
+        self._is_counting = False
+        self._finding: list[Asked] = []  # they wait for the number of partitions
+
+    async def on_start(self) -> None:
+        """Look for old offsets from time to time."""
+        self.after(self._config.offsets_retention_check_interval_ms, _ExpiryDue())
+
+    async def on_receive(self, message: CoordinatorMessage) -> None:  # noqa: C901 - a table
+        """One message at a time."""
+        match message:
+            case Asked():
+                self._on_asked(message)
+            case LeadershipChanged():
+                self._on_leadership_changed(message)
+            case TopicsDeleted():
+                self._on_topics_deleted(message)
+            case _Counted():
+                self._on_counted(message)
+            case _CountDue():
+                self._count()
+            case _Found():
+                self._on_found(message)
+            case _Read():
+                self._on_read(message)
+            case _ReadDue():
+                self._read(message.shard)
+            case _Appended():
+                self._on_appended(message)
+            case _ExpiryDue():
+                self._on_expiry_due()
+            case _:
+                assert_never(message)
+
+    def _on_asked(self, asked: Asked) -> None:
+        """Nothing is raised after a request has been passed on."""
+        request = asked.request
+        try:
+            match request:
+                case FindCoordinator():
+                    self._find(asked, request)
+                case OffsetCommit():
+                    self._commit(asked, request)
+                case OffsetFetch():
+                    # A deposed leader that has not heard of it answers too, as Kafka's does.
+                    check_group(request.group_id)
+                    asked.answer(fetch(request, self._shards.of(request.group_id).offsets))
+                case _:
+                    raise InvalidRequest(f"{type(request).__name__} is not for a coordinator.")
+        except ApiError as error:
+            asked.answer(refusal(request, error))
+
+    # --- who coordinates --------------------------------------------------------------------------
+
+    def _find(self, asked: Asked, request: FindCoordinator) -> None:
+        if request.key_type is not CoordinatorType.GROUP:
+            raise InvalidRequest("There are no transactions here.")
+        check_group(request.key)
+        if self._shards.partitions is None:
+            self._finding.append(asked)
+            self._count()
+            return
+        number = partition_for(request.key, self._shards.partitions)
+        partition = TopicPartition(OFFSETS_TOPIC, number)
+        found: list[Node] = []
+
+        def look(cache: MetadataCache) -> bool:
+            leader = cache.leader(partition)
+            found.extend(node for node in cache.nodes() if node.id == leader)
+            return OFFSETS_TOPIC in cache.topics
+
+        def done(is_topic_known: bool) -> None:
+            self.ref.tell(_Found(asked, found[0] if found else None, is_topic_known))
+
+        try:
+            self._replica_manager.tell(AwaitMetadata(look, 0, done))
+        except InboxFull:
+            self._on_found(_Found(asked, None))
+
+    def _on_found(self, found: _Found) -> None:
+        if not found.is_topic_known and self._shards.is_empty:
+            self._shards.partitions = None  # it may be gone, and be made with another number
+        if found.node is None:
+            why = CoordinatorNotAvailable("The group has no coordinator yet.")
+            found.asked.answer(refusal(found.asked.request, why))
+        else:
+            found.asked.answer(FindCoordinatorResponse(coordinator=found.node))
+
+    def _count(self) -> None:
+        """Ask ZooKeeper. Metadata may lack partitions that have no leader, and would mislead."""
+        if self._shards.partitions is None and not self._is_counting:
+            self._is_counting = True
+            self.pipe(self._world.keeper.get(TopicZNode.path(OFFSETS_TOPIC)), _Counted)
+
+    def _on_counted(self, counted: _Counted) -> None:
+        """As GroupCoordinator.startup: found out once. If there is no such topic, it is made."""
+        self._is_counting = False
+        waiting, self._finding = self._finding, []
+        try:
+            znode: ZNode = counted.outcome.get()
+            assignment = TopicZNode.decode(OFFSETS_TOPIC, znode.data)
+            self._shards.partitions = len(assignment.partitions) or None
+        except NoNode:
+            if waiting:
+                with suppress(InboxFull):  # clients ask again, and then so do we
+                    self._create_topic()
+        except (KeeperError, MalformedZNode):
+            pass  # it is asked again, now or by the next one who needs it
+        for asked in waiting:
+            if self._shards.partitions is None:
+                self._on_found(_Found(asked, None))
+            else:
+                self._on_asked(asked)
+        if self._shards.partitions is None and not self._shards.is_empty:
+            self.after(RETRY_MS, _CountDue())
+
+    # --- loading ----------------------------------------------------------------------------------
+
+    def _on_leadership_changed(self, change: LeadershipChanged) -> None:
+        shard = self._shards.change(change)
+        if shard is not None:
+            self._count()
+            self._read(shard)
+
+    def _read(self, shard: Shard) -> None:
+        if shard.load is None or not self._shards.is_current(shard):
+            return
+        read = ReadRecords(
+            partition=shard.partition,
+            leader_epoch=shard.leader_epoch,
+            offset=shard.load.position,
+            max_bytes=min(self._config.offsets_load_buffer_size, MOST_BYTES_READ),
+            done=lambda read: self.ref.tell(_Read(shard, read)),
+        )
+        try:
+            self._replica_manager.tell(read)
+        except InboxFull:
+            self.after(RETRY_MS, _ReadDue(shard))
+
+    def _on_read(self, message: _Read) -> None:
+        shard = message.shard
+        if shard.load is None or not self._shards.is_current(shard):
+            return  # it is led no longer, or anew
+        try:
+            following = shard.load.take(message.read, shard.offsets)
+        except ApiError:
+            self._shards.drop(shard)  # better no answer than one from half of what was committed
+            return
+        match following:
+            case Next.READ:
+                self._read(shard)
+            case Next.WAIT:
+                self.after(shard.load.wait_ms(), _ReadDue(shard))
+            case Next.DONE:
+                shard.load = None
+                self._forget(shard, shard.offsets.doom(shard.deleted_topics))
+
+    # --- commits ----------------------------------------------------------------------------------
+
+    def _commit(self, asked: Asked, request: OffsetCommit) -> None:
+        check_group(request.group_id)
+        shard = self._shards.of(request.group_id)
+        check_generation(request, shard.offsets)
+        now_ms, most = self._world.clock.now_ms(), self._config.offset_metadata_max_bytes
+        commit = Commit(request, now_ms, most)
+        if commit.changes:
+            answer = asked.answer
+            self._append(shard, commit.changes, lambda code: answer(commit.response(code)))
+        else:
+            asked.answer(commit.response(ErrorCode.NONE))
+
+    def _append(self, shard: Shard, changes: Sequence[Change], finish: Finish) -> None:
+        shard.offsets.begin(changes)
+        append = AppendRecords(
+            partition=shard.partition,
+            leader_epoch=shard.leader_epoch,
+            records=encode_changes(changes, self._world.clock.now_ms()),
+            acks=self._config.offsets_commit_required_acks,
+            timeout_ms=self._config.offsets_commit_timeout_ms,
+            done=lambda result: self.ref.tell(_Appended(shard, changes, result, finish)),
+        )
+        try:
+            self._replica_manager.tell(append)
+        except InboxFull:
+            code = ErrorCode.REQUEST_TIMED_OUT
+            refused = ProduceResult(partition=shard.partition, error_code=code)
+            self._on_appended(_Appended(shard, changes, refused, finish))
+
+    def _on_appended(self, appended: _Appended) -> None:
+        """Whoever leads by now: the answer is about the log. An unloaded shard nobody reads."""
+        code, base_offset = appended.result.error_code, appended.result.base_offset
+        is_done = code is ErrorCode.NONE
+        assert not is_done or base_offset >= 0, "what is appended has an offset"
+        appended.shard.offsets.end(appended.changes, base_offset if is_done else None)
+        appended.finish(commit_error(code))
+
+    # --- what goes --------------------------------------------------------------------------------
+
+    def _on_expiry_due(self) -> None:
+        now_ms = self._world.clock.now_ms()
+        retention_ms = self._config.offsets_retention_minutes * MINUTE_MS
+        for shard in self._shards.loaded():
+            self._forget(shard, shard.offsets.expired(now_ms, retention_ms))
+        self.after(self._config.offsets_retention_check_interval_ms, _ExpiryDue())
+
+    def _on_topics_deleted(self, event: TopicsDeleted) -> None:
+        for shard in self._shards.all():
+            if shard.load is None:
+                self._forget(shard, shard.offsets.doom(event.topics))
+            else:
+                shard.deleted_topics |= event.topics
+
+    def _forget(self, shard: Shard, keys: Sequence[OffsetKey]) -> None:
+        """Append tombstones; what they are for is seen until they are in the log.
+
+        Kafka forgets first, and so may remember again after a failover. One that fails is tried
+        again at the next look for old offsets.
+        """
+        for batch in tombstones(keys):
+            self._append(shard, batch, _nobody_asked)
+
+
+def _nobody_asked(_: ErrorCode) -> None:
+    """A tombstone's outcome is seen in what is left."""

@@ -1,0 +1,147 @@
+"""The committed offsets of the groups in one partition of __consumer_offsets.
+
+Rule: the log decides. What stands later in it wins, in whatever order appends are heard to be
+done, so that nobody sees less here than the next coordinator will read. An append that failed, or
+is still under way, is not shown, even if it is in the log after all (B177).
+"""
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Sequence
+from typing import Final
+
+from msgspec import Struct
+
+from actors.coordinator.records import Change, OffsetKey, OffsetValue
+from wire.errors import ErrorCode
+from wire.ids import NO_TIMESTAMP_MS, Offset, TopicPartition
+
+_NOT_AVAILABLE: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
+_COMMIT_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: _NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: _NOT_AVAILABLE,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+}
+
+
+def commit_error(append_error: ErrorCode) -> ErrorCode:
+    """What a consumer is told of an append's error: it knows groups, not logs (B177)."""
+    return _COMMIT_ERRORS.get(append_error, append_error)
+
+
+def partition_for(group: str, partitions: int) -> int:
+    """Which partition of __consumer_offsets a group is in (B175)."""
+    return (java_hash(group) & 0x7FFFFFFF) % partitions  # as Utils.abs: not Java's Math.abs
+
+
+def java_hash(text: str) -> int:
+    """The bits of Java's String.hashCode, which goes by UTF-16 units."""
+    value = 0
+    units = text.encode("utf-16-be")
+    for high, low in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value
+
+
+class _Entry(Struct, frozen=True, gc=False):
+    value: OffsetValue
+    log_offset: Offset  # where in __consumer_offsets it stands
+    is_doomed: bool = False  # its topic is gone; a tombstone is tried until one is in the log
+
+
+class CommittedOffsets:
+    """What is committed, and which keys have an append on its way."""
+
+    def __init__(self) -> None:
+        self._groups: dict[str, dict[TopicPartition, _Entry]] = {}
+        self._pending = Counter[OffsetKey]()
+        # Where a key's tombstone stands, kept while an append that may stand before it is pending.
+        self._tombstones: dict[OffsetKey, Offset] = {}
+
+    def knows(self, group: str) -> bool:
+        """Whether the group has committed anything."""
+        return group in self._groups
+
+    def get(self, group: str, partition: TopicPartition) -> OffsetValue | None:
+        """What a group last committed for a partition."""
+        entry = self._groups.get(group, {}).get(partition)
+        return None if entry is None else entry.value
+
+    def partitions_of(self, group: str) -> list[TopicPartition]:
+        """All that a group has committed something for, sorted."""
+        return sorted(self._groups.get(group, ()))
+
+    # --- changes ----------------------------------------------------------------------------------
+
+    def begin(self, changes: Sequence[Change]) -> None:
+        """These are being appended."""
+        self._pending.update(key for key, _ in changes)
+
+    def end(self, changes: Sequence[Change], base_offset: Offset | None) -> None:
+        """They stand in the log from an offset on; or, with None, perhaps not at all."""
+        for index, (key, value) in enumerate(changes):
+            self._pending[key] -= 1
+            if base_offset is not None:
+                self.put(key, value, Offset(base_offset + index))
+            if not self._pending[key]:
+                del self._pending[key]
+                self._tombstones.pop(key, None)
+
+    def put(self, key: OffsetKey, value: OffsetValue | None, log_offset: Offset) -> None:
+        """The log says so at this offset; nothing changes if it says something else later on."""
+        group = self._groups.get(key.group, {})
+        entry = group.get(key.partition)
+        if entry is not None and entry.log_offset > log_offset:
+            return
+        if self._tombstones.get(key, -1) > log_offset:
+            return
+        if value is not None:
+            self._groups.setdefault(key.group, group)[key.partition] = _Entry(value, log_offset)
+            return
+        if entry is not None:
+            del group[key.partition]
+            if not group:
+                del self._groups[key.group]
+        if self._pending[key]:
+            self._tombstones[key] = log_offset
+
+    # --- what goes --------------------------------------------------------------------------------
+
+    def expired(self, now_ms: int, retention_ms: int) -> list[OffsetKey]:
+        """What is too old, sorted. Not what has an append on its way: it may be a younger commit.
+
+        As GroupMetadata.removeExpiredOffsets, for groups that assign their partitions themselves.
+        """
+        return sorted(
+            key
+            for key, entry in self._entries()
+            if not self._pending[key]
+            and (entry.is_doomed or _expiry_ms(entry.value, retention_ms) <= now_ms)
+        )
+
+    def doom(self, topics: Collection[str]) -> list[OffsetKey]:
+        """All that is committed, or being committed, for topics that are gone, sorted."""
+        found = [(key, entry) for key, entry in self._entries() if key.partition.topic in topics]
+        for key, entry in found:
+            doomed = _Entry(entry.value, entry.log_offset, is_doomed=True)
+            self._groups[key.group][key.partition] = doomed
+        pending = {key for key in self._pending if key.partition.topic in topics}
+        return sorted(pending | {key for key, _ in found})
+
+    def _entries(self) -> Iterator[tuple[OffsetKey, _Entry]]:
+        for group, entries in self._groups.items():
+            for partition, entry in entries.items():
+                yield OffsetKey(group, partition), entry
+
+
+def _expiry_ms(value: OffsetValue, retention_ms: int) -> int:
+    if value.expire_timestamp_ms != NO_TIMESTAMP_MS:
+        return value.expire_timestamp_ms
+    return value.commit_timestamp_ms + retention_ms

@@ -1,0 +1,126 @@
+"""What a consumer may commit, and what it is told.
+
+Rule: pure. What is wrong with one partition does not harm the others in its request.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from actors.administration.names import check_topic_name
+from actors.coordinator.offsets import CommittedOffsets
+from actors.coordinator.records import Change, OffsetKey, OffsetValue, encode_key, fits
+from wire.errors import ErrorCode, InvalidTopic, exception_of
+from wire.groups import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitResponse,
+    OffsetFetch,
+    OffsetFetchResponse,
+    OffsetFetchResult,
+)
+from wire.ids import TopicPartition
+from wire.message import PartitionResult
+
+TOMBSTONES_BYTES: Final = 16 * 1024  # in one batch; it must stay below max.message.bytes
+
+InvalidGroupId: Final = exception_of(ErrorCode.INVALID_GROUP_ID)
+IllegalGeneration: Final = exception_of(ErrorCode.ILLEGAL_GENERATION)
+UnknownMemberId: Final = exception_of(ErrorCode.UNKNOWN_MEMBER_ID)
+
+
+def check_group(group: str) -> None:
+    """Refuse a name that no group may have. Kafka takes commits without one, of old clients."""
+    if not group:
+        raise InvalidGroupId("The group's name is empty.")
+    if not fits(group):
+        raise InvalidGroupId(f"The group's name has {len(group)} characters; that is too long.")
+
+
+def check_generation(request: OffsetCommit, offsets: CommittedOffsets) -> None:
+    """Nobody is a member of a group yet: only who assigns its partitions itself may commit.
+
+    The errors are Kafka's for a group that it does not know, and for one that only has offsets.
+    """
+    if request.generation_id >= 0:
+        error = UnknownMemberId if offsets.knows(request.group_id) else IllegalGeneration
+        raise error(f"There is no generation {request.generation_id} of this group.")
+
+
+class Commit:
+    """A commit under way: what of it is appended, and what is answered."""
+
+    def __init__(self, request: OffsetCommit, now_ms: int, metadata_max_bytes: int) -> None:
+        self._judged = [(each, _judge(each, metadata_max_bytes)) for each in request.partitions]
+        self.changes: list[Change] = [
+            (OffsetKey(request.group_id, each.partition), _value_of(each, now_ms))
+            for each, code in self._judged
+            if code is ErrorCode.NONE
+        ]
+
+    def response(self, code: ErrorCode) -> OffsetCommitResponse:
+        """How it went, with a code for all that could be appended."""
+        return OffsetCommitResponse(
+            partitions=tuple(
+                PartitionResult(each.partition, code if judged is ErrorCode.NONE else judged)
+                for each, judged in self._judged
+            )
+        )
+
+
+def _judge(commit: OffsetCommitPartition, metadata_max_bytes: int) -> ErrorCode:
+    try:
+        check_topic_name(commit.partition.topic)
+    except InvalidTopic:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if commit.partition.partition < 0:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    metadata = commit.metadata or ""
+    units = len(metadata.encode("utf-16-be")) // 2  # as Kafka, whose "bytes" are Java's characters
+    if units > metadata_max_bytes or not fits(metadata):
+        return ErrorCode.OFFSET_METADATA_TOO_LARGE
+    return ErrorCode.NONE
+
+
+def _value_of(commit: OffsetCommitPartition, now_ms: int) -> OffsetValue:
+    return OffsetValue(
+        offset=commit.committed_offset,
+        leader_epoch=commit.committed_leader_epoch,
+        metadata=commit.metadata or "",
+        commit_timestamp_ms=now_ms,
+    )
+
+
+def fetch(request: OffsetFetch, offsets: CommittedOffsets) -> OffsetFetchResponse:
+    """What a group has committed."""
+    group, wanted = request.group_id, request.partitions
+    if wanted is None:
+        wanted = tuple(offsets.partitions_of(group))
+    return OffsetFetchResponse(
+        partitions=tuple(_result_of(each, offsets.get(group, each)) for each in wanted)
+    )
+
+
+def _result_of(partition: TopicPartition, value: OffsetValue | None) -> OffsetFetchResult:
+    if value is None:
+        return OffsetFetchResult(partition=partition)  # not an error (B178)
+    return OffsetFetchResult(
+        partition=partition,
+        committed_offset=value.offset,
+        committed_leader_epoch=value.leader_epoch,
+        metadata=value.metadata,
+    )
+
+
+def tombstones(keys: Sequence[OffsetKey]) -> Iterator[list[Change]]:
+    """What forgets these keys, in batches that no log finds too large."""
+    batch: list[Change] = []
+    size = 0
+    for key in keys:
+        more = len(encode_key(key))
+        if batch and size + more > TOMBSTONES_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append((key, None))
+        size += more
+    if batch:
+        yield batch
