@@ -19,7 +19,7 @@ def string_hash(text: str) -> int:
 
 
 def absolute(number: int) -> int:
-    """Kafka's Utils.abs of a signed 32-bit number: the smallest one has no opposite, and gives 0."""
+    """Kafka's Utils.abs of a signed 32-bit number: the smallest has no opposite, and gives 0."""
     return 0 if number == -_HALF else abs(number)
 
 

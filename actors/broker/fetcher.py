@@ -15,17 +15,23 @@ others go on without it (B156).
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any, Final
 
-from msgspec import Struct
-
+from actors.broker.fetching import (
+    Advanced,
+    Fetched,
+    FetchState,
+    Follow,
+    LeaderSpan,
+    Position,
+    Unfollow,
+)
 from actors.broker.quota import ReplicationQuota
 from actors.broker.session import Session
 from actors.config import BrokerConfig
 from runtime.actor import Actor
 from runtime.network import NetworkError
-from runtime.ref import Outcome, Receiver, Ref
+from runtime.ref import Outcome, Receiver
 from runtime.world import World
 from wire.codec import decode_as, encode
 from wire.data import (
@@ -42,68 +48,9 @@ from wire.data import (
     OffsetForLeaderEpochResponse,
 )
 from wire.errors import ErrorCode, MalformedMessage
-from wire.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from wire.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 from wire.message import Message
 from wire.trace import FollowerFailed, FrameRefused
-
-
-class FetchState(Enum):
-    """What a partition needs next (B146)."""
-
-    TRUNCATING = "Truncating"
-    FETCHING = "Fetching"
-    LOST = "Lost"  # its offset is not in the leader's log
-
-
-class Position(Struct, frozen=True, gc=False):
-    """Where a follower's log stands, in which epoch of which leader."""
-
-    leader_epoch: LeaderEpoch
-    offset: Offset
-    last_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the record before
-    log_start_offset: Offset = Offset(0)  # noqa: RUF009 - a number
-    state: FetchState = FetchState.FETCHING
-
-
-@dataclass(frozen=True)
-class Follow:
-    """Replica manager → fetcher: follow these from here on."""
-
-    positions: Mapping[TopicPartition, Position]
-
-
-@dataclass(frozen=True)
-class Unfollow:
-    """Replica manager → fetcher: no longer follow these."""
-
-    partitions: frozenset[TopicPartition]
-
-
-@dataclass(frozen=True)
-class Fetched:
-    """Fetcher → replica manager: this came back for what was asked at these positions."""
-
-    fetcher: Ref
-    found: tuple[tuple[Position, Any], ...]  # FetchResult, or what one of the others answers
-
-
-@dataclass(frozen=True)
-class Advanced:
-    """Replica manager → fetcher: how `found` went; what is not named stands where it stood."""
-
-    positions: Mapping[TopicPartition, Position]
-    failed: tuple[TopicPartition, ...] = ()  # to be tried again after a while
-    ended: tuple[TopicPartition, ...] = ()  # given up until the controller speaks again
-    throttled: tuple[TopicPartition, ...] = ()  # to be tried again when the quota allows (B167)
-
-
-@dataclass(frozen=True)
-class LeaderSpan:
-    """What a leader's log holds."""
-
-    partition: TopicPartition
-    log_start_offset: Offset
-    log_end_offset: Offset
 
 
 @dataclass(frozen=True)
@@ -205,9 +152,7 @@ class Fetcher(Actor):
             log_start_offset=position.log_start_offset,
         )
 
-    def _delay(
-        self, partitions: Iterable[TopicPartition], *, is_throttled: bool = False
-    ) -> None:
+    def _delay(self, partitions: Iterable[TopicPartition], *, is_throttled: bool = False) -> None:
         """Leave these out for a while (B146)."""
         delayed = []
         for partition in partitions:
@@ -399,5 +344,9 @@ class Fetcher(Actor):
 
 def _in_state(position: Position, state: FetchState) -> Position:
     return Position(
-        position.leader_epoch, position.offset, position.last_epoch, position.log_start_offset, state
+        position.leader_epoch,
+        position.offset,
+        position.last_epoch,
+        position.log_start_offset,
+        state,
     )

@@ -7,7 +7,8 @@ choose (B145); a fetcher that follows nothing is stopped (B136).
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 
-from actors.broker.fetcher import Fetcher, Follow, Position, Unfollow
+from actors.broker.fetcher import Fetcher
+from actors.broker.fetching import Follow, Position, Unfollow
 from actors.broker.quota import ReplicationQuota
 from actors.config import BrokerConfig
 from runtime.ref import Receiver, Ref

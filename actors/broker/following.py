@@ -8,12 +8,11 @@ is its own (B156).
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from actors.broker.fetcher import Advanced, Fetched, FetchState, LeaderSpan, Position
-from actors.broker.leading import Replicas
+from actors.broker.fetching import Advanced, Fetched, FetchState, LeaderSpan, Position
 from actors.broker.log.appending import UnexpectedAppend
 from actors.broker.log.manager import LogManager
 from actors.broker.quota import ReplicationQuota
-from actors.broker.replica import Replica
+from actors.broker.replica import Replica, Replicas
 from actors.broker.truncation import Generation, cut_for
 from runtime.world import World
 from wire.data import EpochEndOffset, FetchResult, OffsetForLeaderEpochResult
@@ -102,9 +101,7 @@ class Following:
         await self._finish_cuts(logs, progress)
         fetched.fetcher.tell(progress.advanced())
 
-    def _take(
-        self, replica: Replica, position: Position, result: Any, progress: _Progress
-    ) -> None:
+    def _take(self, replica: Replica, position: Position, result: Any, progress: _Progress) -> None:
         match result:
             case FetchResult(diverging_epoch=None):
                 self._append(replica, result, progress)
@@ -235,9 +232,7 @@ class Following:
 
     def _trace_append(self, replica: Replica, first: Offset, last: Offset) -> None:
         at, epoch = replica.partition, replica.leader_epoch
-        self._world.trace(
-            RecordsAppended(at.topic, at.partition, "follower", epoch, first, last)
-        )
+        self._world.trace(RecordsAppended(at.topic, at.partition, "follower", epoch, first, last))
 
     def _trace_failure(self, replica: Replica, error: Exception) -> None:
         at, epoch = replica.partition, replica.leader_epoch

@@ -8,15 +8,15 @@ log and its high watermark; one that is deleted frees its name before the answer
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from actors.broker.fetcher import Position
 from actors.broker.fetchers import Fetchers
+from actors.broker.fetching import Position
 from actors.broker.following import Following
-from actors.broker.leading import Leading, Replicas
+from actors.broker.leading import Leading
 from actors.broker.log.log import Log
 from actors.broker.log.manager import LogManager
 from actors.broker.metadata import MetadataCache
 from actors.broker.partition import HostedPartition
-from actors.broker.replica import ZERO, Replica
+from actors.broker.replica import ZERO, Replica, Replicas
 from actors.broker.settings import Settings
 from runtime.world import World
 from wire.control import (
@@ -45,7 +45,7 @@ UNFENCED: Final = frozenset({LEADER_EPOCH_DURING_DELETE, NO_LEADER_EPOCH})
 class Hosting:
     """The replicas of this broker, and what each of them is."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it puts together what the others do
         self,
         world: World,
         me: BrokerId,

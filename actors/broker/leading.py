@@ -1,36 +1,25 @@
-"""What a leader does: take records, hand them out, and say how far they are safe.
+"""What a leader does: take records, and say how far they are safe.
 
-Rule: decided for each partition by itself; one partition's error is its own. A follower's offset
-counts only after the read that it asked for (B166). Consumers see what is below the high watermark,
-followers all (B165). Who waits is looked at when something changed, and answered once.
+Rule: decided for each partition by itself; one partition's error is its own. The high watermark
+moves here and nowhere else, and whoever waited for it is answered then (B161, B164).
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from actors.asked import Asked
+from actors.broker.local import AppendRecords
 from actors.broker.log.appending import Appended
-from actors.broker.local import AppendRecords, ReadRecords, RecordsRead
 from actors.broker.metadata import MetadataCache
 from actors.broker.purgatory import Purgatory, Waiting
-from actors.broker.quota import ReplicationQuota
-from actors.broker.readers import Pending, Reader, Readers, Told
-from actors.broker.replica import ZERO, Replica
+from actors.broker.readers import Reader
+from actors.broker.replica import Proposal, Replica, Replicas
+from actors.broker.serving import Serving
 from actors.config import BrokerConfig
 from runtime.ref import Timer
 from runtime.world import World
-from wire.data import (
-    NO_SESSION,
-    EpochEndOffset,
-    Fetch,
-    FetchPartition,
-    FetchResponse,
-    FetchResult,
-    Produce,
-    ProduceResponse,
-    ProduceResult,
-)
+from wire.data import Produce, ProduceResponse, ProduceResult
 from wire.errors import (
     ApiError,
     ErrorCode,
@@ -39,24 +28,13 @@ from wire.errors import (
     KafkaStorageError,
     NotEnoughReplicas,
     NotLeaderOrFollower,
-    OffsetOutOfRange,
     UnknownTopicOrPartition,
 )
-from wire.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
-from wire.records import Buffer, holds_a_batch
+from wire.ids import NO_LEADER_EPOCH, LeaderEpoch, Offset, TopicPartition
+from wire.records import Buffer
 from wire.trace import HighWatermarkMoved, RecordsAppended
 
 ALL = -1  # acks
-
-Replicas = dict[TopicPartition, Replica]
-Proposal = dict[TopicPartition, tuple[BrokerId, ...]]  # the ISRs that a leader wants
-
-
-@dataclass(frozen=True)
-class FetchOver:
-    """A fetch has waited long enough."""
-
-    reader: Reader
 
 
 @dataclass(frozen=True)
@@ -82,15 +60,21 @@ class Leading:
     ) -> None:
         self._world = world
         self._config = config
-        self._me = BrokerId(config.broker_id)
         self._replicas = replicas
         self._cache = cache
         self._after = after
-        self._propose = propose
         self._failed = failed
-        self.readers = Readers(world.random)
         self.purgatory = Purgatory()
-        self.quota = ReplicationQuota()
+        self.serving = Serving(
+            world,
+            config,
+            replicas,
+            led=self.led,
+            advance=self.advance,
+            after=after,
+            propose=propose,
+            failed=failed,
+        )
 
     def led(
         self, partition: TopicPartition, current_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
@@ -144,21 +128,21 @@ class Leading:
             else:
                 results[partition] = _appended(partition, appended)
                 required[partition] = (replica.leader_epoch, Offset(appended.last_offset + 1))
-                for reader in self.readers.changed(partition):
+                for reader in self.serving.readers.changed(partition):
                     reader.is_due = reader.is_due or appended.has_rolled
                     woken[reader] = None
-        waiting = Waiting(results, dict(required) if acks == ALL else {}, answer)
-        if waiting.required:
-            self.purgatory.wait(waiting)
+        if acks == ALL and required:
+            self._wait(Waiting(results, dict(required), answer), timeout_ms)
         for partition in required:
             self.advance(self._replicas[partition])
-        if waiting.required and timeout_ms <= 0:
-            self.purgatory.time_out(waiting)
-        elif waiting.required:
-            waiting.timer = self._after(timeout_ms, ProduceOver(waiting))
-        elif acks != ALL or not required:
+        if acks != ALL or not required:
             answer(tuple(results.values()))
-        self._look_again(woken)
+        self.serving.look_again(woken)
+
+    def _wait(self, waiting: Waiting, timeout_ms: float) -> None:
+        """Answer when all in-sync replicas have it; with no time to wait, after the look at hand."""
+        waiting.timer = self._after(max(timeout_ms, 0), ProduceOver(waiting))
+        self.purgatory.wait(waiting)
 
     def append_local(self, append: AppendRecords) -> None:
         """Append for another actor of this broker."""
@@ -171,25 +155,6 @@ class Leading:
         self.append(
             batches, append.acks, append.timeout_ms, lambda results: append.done(results[0])
         )
-
-    def read_local(self, read: ReadRecords) -> None:
-        """Read what is committed, for another actor of this broker."""
-        replica = self._replicas.get(read.partition)
-        if replica is None or replica.leader_epoch != read.leader_epoch or not replica.is_leader:
-            read.done(RecordsRead(ErrorCode.NOT_LEADER_OR_FOLLOWER, b"", ZERO, ZERO, ZERO))
-            return
-        start, watermark = replica.log_start_offset, replica.high_watermark
-        code, records = ErrorCode.NONE, b""
-        try:
-            if replica.log is not None:
-                offset = max(read.offset, start)
-                records = bytes(replica.log.read(offset, read.max_bytes, watermark))
-        except KafkaStorageError as error:
-            code = error.code
-            self._failed(error)
-        except ApiError as error:
-            code = error.code
-        read.done(RecordsRead(code, records, start, watermark, replica.log_end_offset))
 
     def _append(self, replica: Replica, records: Buffer, acks: int) -> Appended:
         if replica.settings is None:
@@ -229,8 +194,8 @@ class Leading:
         is_enough = len(replica.hosted.isr) >= replica.min_insync_replicas
         code = ErrorCode.NONE if is_enough else ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
         self.purgatory.committed(partition, reached, code)
-        self._look_again(
-            {each: None for each in self.readers.changed(partition) if not each.is_follower}
+        self.serving.look_again(
+            {each: None for each in self.serving.readers.changed(partition) if not each.is_follower}
         )
 
     def trace_high_watermark(self, replica: Replica, role: str) -> None:
@@ -246,204 +211,7 @@ class Leading:
     def give_up(self, partition: TopicPartition) -> None:
         """This broker leads it no longer, or in another epoch: tell all who wait."""
         self.purgatory.fail(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
-        self._look_again(dict.fromkeys(self.readers.changed(partition)))
-
-    # --- reading ----------------------------------------------------------------------------------
-
-    def fetch(self, asked: Asked, request: Fetch) -> None:
-        """Answer at once, or when there is enough to answer with (B165)."""
-        now_ms = self._world.clock.elapsed_ms()
-        reader = self.readers.reader_for(request, now_ms)
-        if reader.pending is not None:  # its answer went astray, and the follower asks anew
-            self._answer(reader, [])
-        reader.line.asked_ms = now_ms
-        self.readers.take(reader, request)
-        results = self._look(reader, request)
-        if reader.is_follower:
-            self._hear(reader, request, results)
-        if request.max_wait_ms <= 0 or not reader.wanted or _is_enough(results, request):
-            self._reply(reader, asked, results)
-            return
-        timer = self._after(request.max_wait_ms, FetchOver(reader))
-        self.readers.wait(reader, Pending(asked, request, timer))
-
-    def fetch_over(self, over: FetchOver) -> None:
-        """Its time is up: answer with what there is."""
-        if over.reader.pending is not None:
-            self._answer(over.reader, self._look(over.reader, over.reader.pending.request))
-
-    def _hear(self, reader: Reader, request: Fetch, results: list[FetchResult]) -> None:
-        """What a follower asks for tells how far it is (B158); it may be in sync now (B160)."""
-        refused = {
-            each.partition
-            for each in results
-            if each.error_code is not ErrorCode.NONE or each.diverging_epoch is not None
-        }
-        joining: Proposal = {}
-        for wanted in request.partitions:
-            if wanted.partition in refused:
-                continue
-            replica = self._replicas[wanted.partition]
-            follower = replica.followers[reader.replica_id]
-            start, end = wanted.log_start_offset, replica.log_end_offset
-            follower.asked(wanted.fetch_offset, start, end, reader.line)
-            if replica.may_join(reader.replica_id):
-                joining[wanted.partition] = (*replica.hosted.isr, reader.replica_id)
-                replica.pending_isr = joining[wanted.partition]
-            self.advance(replica)
-        if joining:
-            self._propose(joining)
-
-    def _look_again(self, readers: Iterable[Reader]) -> None:
-        """Something changed for these: answer those for whom it is enough."""
-        for reader in readers:
-            pending = reader.pending
-            if pending is None:
-                continue
-            results = self._look(reader, pending.request)
-            if _is_enough(results, pending.request) or (reader.is_due and results):
-                self._answer(reader, results)
-
-    def _answer(self, reader: Reader, results: list[FetchResult]) -> None:
-        pending = self.readers.finish(reader)
-        assert pending is not None, "only a fetch that waits is answered"
-        self._reply(reader, pending.asked, results)
-
-    def _reply(self, reader: Reader, asked: Asked, results: list[FetchResult]) -> None:
-        reader.is_due = False
-        for result in results:
-            partition = result.partition
-            if result.records or not self._has_more(reader, partition):
-                reader.changed.pop(partition, None)
-            reader.told[partition] = Told(result.high_watermark, result.log_start_offset)
-            if reader.is_follower and result.records:
-                self._record_throttled(partition, len(result.records))
-        asked.answer(FetchResponse(partitions=tuple(results), session_id=reader.session_id))
-
-    def _look(self, reader: Reader, request: Fetch) -> list[FetchResult]:
-        """What there is to tell a reader; what there is nothing to tell of is looked at no more."""
-        left = min(request.max_bytes, self._config.fetch_max_bytes)
-        is_session = reader.session_id != NO_SESSION
-        results: list[FetchResult] = []
-        is_first = True
-        for partition in tuple(reader.changed):
-            wanted = reader.wanted[partition]
-            try:
-                result = self._read(reader, wanted, left, is_first=is_first)
-            except KafkaStorageError as error:
-                result = FetchResult(partition=partition, error_code=error.code)
-                self._failed(error)
-            except ApiError as error:
-                result = FetchResult(partition=partition, error_code=error.code)
-            if result is None:
-                continue  # throttled: later
-            if result.records:
-                left -= len(result.records)
-                is_first = False
-            elif is_session and _is_known(result, reader.told.get(partition)):
-                if not self._has_more(reader, partition):
-                    del reader.changed[partition]
-                continue
-            results.append(result)
-        return results
-
-    def _has_more(self, reader: Reader, partition: TopicPartition) -> bool:
-        """Whether there are records for which an answer had no room."""
-        replica = self._replicas.get(partition)
-        if replica is None or not replica.is_leader:
-            return False
-        end = replica.log_end_offset if reader.is_follower else replica.high_watermark
-        return reader.wanted[partition].fetch_offset < end
-
-    def _read(
-        self, reader: Reader, wanted: FetchPartition, left: int, *, is_first: bool
-    ) -> FetchResult | None:
-        replica = self.led(wanted.partition, wanted.current_leader_epoch)
-        if reader.is_follower and reader.replica_id not in replica.followers:
-            raise NotLeaderOrFollower(f"{reader.replica_id} is no replica of it")
-        diverging = _diverging(replica, wanted)
-        records: Buffer = b""
-        if diverging is None:
-            if reader.is_follower and self._is_throttled(replica, reader.replica_id):
-                return None
-            limit = min(wanted.max_bytes, left)
-            bound = None if reader.is_follower else replica.high_watermark
-            records = _records(replica, wanted.fetch_offset, limit, bound, is_first=is_first)
-        return FetchResult(
-            partition=wanted.partition,
-            high_watermark=replica.high_watermark,
-            last_stable_offset=replica.high_watermark,
-            log_start_offset=replica.log_start_offset,
-            diverging_epoch=diverging,
-            records=memoryview(records) if records else None,
-        )
-
-    # --- throttle ---------------------------------------------------------------------------------
-
-    def _is_throttled(self, replica: Replica, broker: BrokerId) -> bool:
-        """Whether a follower that is not in sync has to wait for its turn (B167)."""
-        return (
-            broker not in replica.hosted.isr
-            and self._may_throttle(replica)
-            and self.quota.is_exceeded(self._world.clock.elapsed_ms())
-        )
-
-    def _may_throttle(self, replica: Replica) -> bool:
-        settings = replica.settings
-        return settings is not None and settings.leader_throttled.includes(
-            replica.partition.partition, self._me
-        )
-
-    def _record_throttled(self, partition: TopicPartition, size: int) -> None:
-        replica = self._replicas.get(partition)
-        if replica is not None and self._may_throttle(replica):
-            self.quota.record(size, self._world.clock.elapsed_ms())
-
-
-def _records(
-    replica: Replica, offset: Offset, limit: int, bound: Offset | None, *, is_first: bool
-) -> Buffer:
-    log = replica.log
-    if log is None:
-        if offset != 0:
-            raise OffsetOutOfRange(f"{offset} is not from 0 to 0")
-        return b""
-    if limit <= 0 and not is_first:
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            raise OffsetOutOfRange(f"{offset} is outside the log")
-        return b""
-    records = log.read(offset, max(limit, 0), bound, min_one_batch=is_first)
-    return records if is_first or holds_a_batch(records) else b""
-
-
-def _diverging(replica: Replica, wanted: FetchPartition) -> EpochEndOffset | None:
-    """Where the reader's log and this one part, if they do (B154)."""
-    if wanted.last_fetched_epoch == NO_LEADER_EPOCH:
-        return None
-    epochs, end = replica.opened().epochs, replica.log_end_offset
-    epoch, epoch_end = epochs.end_offset_for(wanted.last_fetched_epoch, end)
-    if epoch_end < 0:
-        raise OffsetOutOfRange(f"epoch {wanted.last_fetched_epoch} is not known here")
-    if epoch < wanted.last_fetched_epoch or epoch_end < wanted.fetch_offset:
-        return EpochEndOffset(epoch, epoch_end)
-    return None
-
-
-def _is_known(result: FetchResult, told: Told | None) -> bool:
-    return (
-        result.error_code is ErrorCode.NONE
-        and result.diverging_epoch is None
-        and told == (result.high_watermark, result.log_start_offset)
-    )
-
-
-def _is_enough(results: list[FetchResult], request: Fetch) -> bool:
-    size = 0
-    for result in results:
-        if result.error_code is not ErrorCode.NONE or result.diverging_epoch is not None:
-            return True
-        size += len(result.records or b"")
-    return size >= request.min_bytes
+        self.serving.look_again(dict.fromkeys(self.serving.readers.changed(partition)))
 
 
 def _appended(partition: TopicPartition, appended: Appended) -> ProduceResult:

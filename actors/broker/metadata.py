@@ -6,7 +6,9 @@ replaced whole; partitions are merged; a leader of -2 removes one (B142).
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
+from runtime.ref import Timer
 from wire.control import LiveBroker, UpdateMetadata, UpdateMetadataPartition
 from wire.errors import ErrorCode
 from wire.ids import (
@@ -141,6 +143,48 @@ class AwaitMetadata:
     holds: Callable[[MetadataCache], bool]
     timeout_ms: float
     done: Callable[[bool], None]  # False: time is up
+
+
+@dataclass(frozen=True)
+class WaitOver:
+    """Somebody has waited long enough."""
+
+    number: int
+
+
+class MetadataWaits:
+    """Who waits for the cache to show something."""
+
+    def __init__(self, cache: MetadataCache, after: Callable[[float, Any], Timer]) -> None:
+        self._cache = cache
+        self._after = after
+        self._waiting: dict[int, tuple[AwaitMetadata, Timer]] = {}
+        self._next = 0
+
+    def begin(self, wait: AwaitMetadata) -> None:
+        """Answer at once, if that is possible."""
+        if wait.holds(self._cache):
+            wait.done(True)
+        elif wait.timeout_ms <= 0:
+            wait.done(False)
+        else:
+            self._next += 1
+            timer = self._after(wait.timeout_ms, WaitOver(self._next))
+            self._waiting[self._next] = (wait, timer)
+
+    def look(self) -> None:
+        """The cache has changed: answer those for whom it is enough."""
+        for number, (wait, timer) in tuple(self._waiting.items()):
+            if wait.holds(self._cache):
+                del self._waiting[number]
+                timer.cancel()
+                wait.done(True)
+
+    def over(self, over: WaitOver) -> None:
+        """Time is up for one of them."""
+        waiting = self._waiting.pop(over.number, None)
+        if waiting is not None:
+            waiting[0].done(False)
 
 
 def leaders_are(expected: Mapping[TopicPartition, BrokerId]) -> Callable[[MetadataCache], bool]:

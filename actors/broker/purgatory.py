@@ -14,7 +14,6 @@ from wire.errors import ErrorCode
 from wire.ids import NO_OFFSET, LeaderEpoch, Offset, TopicPartition
 
 
-
 class Waiting:
     """One request, and the partitions that still wait."""
 
@@ -61,8 +60,7 @@ class Purgatory:
     def time_out(self, waiting: Waiting) -> None:
         """Its time is up; the records may still be committed (B164)."""
         for partition in tuple(waiting.required):
-            queue = self._of[partition]
-            queue.remove(waiting)
+            self._of[partition].remove(waiting)
             self._tidy(partition)
             self._settle(waiting, partition, ErrorCode.REQUEST_TIMED_OUT)
 

@@ -7,12 +7,12 @@ numbered, and one that is not the next is refused, so that both sides mean the s
 """
 
 from collections.abc import Iterator
-from random import Random
 from typing import Final, NamedTuple
 
 from actors.asked import Asked
 from actors.broker.replica import Line
 from runtime.ref import Timer
+from runtime.world import World
 from wire.data import (
     FINAL_SESSION_EPOCH,
     INITIAL_SESSION_EPOCH,
@@ -80,8 +80,8 @@ class Reader:
 class Readers:
     """All readers of a broker, by what they read."""
 
-    def __init__(self, random: Random) -> None:
-        self._random = random
+    def __init__(self, world: World) -> None:
+        self._random = world.random
         self._sessions: dict[int, Reader] = {}
         self._of: dict[TopicPartition, dict[Reader, None]] = {}
 

@@ -245,3 +245,7 @@ class Replica:
 def under_replicated(replicas: Iterable[Replica]) -> int:
     """How many of these are led here and lack a replica that should be in sync."""
     return sum(each.hosted.is_under_replicated for each in replicas)
+
+
+Replicas = dict[TopicPartition, Replica]
+Proposal = dict[TopicPartition, tuple[BrokerId, ...]]  # the ISRs that a leader wants

@@ -13,32 +13,32 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from msgspec.structs import replace
-
-from actors.administration.auto_topics import OFFSETS_TOPIC, auto_creatable
+from actors.administration.auto_topics import OFFSETS_TOPIC
 from actors.asked import Asked, refusal
 from actors.broker.administrator import AutoCreateTopics
-from actors.broker.fetcher import Fetched
 from actors.broker.fetchers import Fetchers
+from actors.broker.fetching import Fetched
 from actors.broker.following import Following
 from actors.broker.hosting import Hosting
-from actors.broker.isr import CHECK_MS, IsrChanges, Wanted, write_isrs
-from actors.broker.leading import FetchOver, Leading, ProduceOver, Proposal
+from actors.broker.in_sync import CheckIsrs, InSync, IsrsWritten, ShrinkIsr, TellIsrChanges
+from actors.broker.leading import Leading, ProduceOver
 from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
 from actors.broker.log.config import LogConfig
 from actors.broker.log.folders import partitions_on
 from actors.broker.log.manager import LogManager
-from actors.broker.metadata import AwaitMetadata, MetadataCache
+from actors.broker.metadata import AwaitMetadata, MetadataCache, MetadataWaits, WaitOver
+from actors.broker.missing_topics import describe_or_create
 from actors.broker.offset_queries import ends_of_epochs, list_offsets
 from actors.broker.registration import Registered
-from actors.broker.replica import Replica
+from actors.broker.replica import Proposal, Replica
+from actors.broker.serving import FetchOver
 from actors.broker.settings import BrokerConfigChanged, Settings, TopicConfigChanged
 from actors.broker.truncation import Generation
 from actors.broker.upkeep import Done, Due, Upkeep
 from actors.config import BrokerConfig
 from runtime.actor import Actor
 from runtime.keeper import KeeperError
-from runtime.ref import Outcome, Receiver
+from runtime.ref import Receiver
 from runtime.system import System
 from runtime.world import World
 from wire.admin_znodes import LogDirEventNotificationZNode
@@ -80,39 +80,8 @@ class LogDirFailed:
 
 
 @dataclass(frozen=True)
-class ShrinkIsr:
-    """Leave these replicas out of the in-sync ones of partitions led here."""
-
-    partitions: tuple[TopicPartition, ...]
-    lagging: frozenset[BrokerId]
-
-
-@dataclass(frozen=True)
-class _CheckIsrs:
-    """Time to see who is in sync no longer, or again (B159)."""
-
-
-@dataclass(frozen=True)
-class _IsrsWritten:
-    """ZooKeeper has answered."""
-
-    wanted: Wanted
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
 class _LearnSettings:
     """Time to ask ZooKeeper again for topics whose configuration could not be read."""
-
-
-@dataclass(frozen=True)
-class _WaitOver:
-    number: int
-
-
-@dataclass(frozen=True)
-class _TellIsrChanges:
-    """Time to see whether the controller should hear of changed ISRs."""
 
 
 Message = (
@@ -131,11 +100,11 @@ Message = (
     | ShrinkIsr
     | Due
     | Done
-    | _CheckIsrs
-    | _IsrsWritten
+    | CheckIsrs
+    | IsrsWritten
+    | TellIsrChanges
+    | WaitOver
     | _LearnSettings
-    | _WaitOver
-    | _TellIsrChanges
 )
 
 
@@ -162,13 +131,10 @@ class ReplicaManager(Actor):
         self._controller_epoch = ControllerEpoch(0)
         self._broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
         self._told_in: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # the life of the last UpdateMetadata
-        self._changes = IsrChanges(world)
-        self._waits: dict[int, AwaitMetadata] = {}
-        self._next_wait = 0
-        self._is_checking = False
         self._is_learning = False
         self.replicas: dict[TopicPartition, Replica] = {}
         self.cache = MetadataCache(listener)
+        self._waits = MetadataWaits(self.cache, self.after)
         self._settings = Settings(world, config)
         self.leading = Leading(
             world,
@@ -178,6 +144,14 @@ class ReplicaManager(Actor):
             after=self.after,
             propose=self._propose,
             failed=self._on_storage_failure,
+        )
+        self._in_sync = InSync(
+            world,
+            config,
+            self.replicas,
+            advance=self.leading.advance,
+            after=self.after,
+            pipe=self.pipe,
         )
         self._fetchers = Fetchers(world, config, system, name_of, self.ref)
         self._following = Following(
@@ -201,7 +175,7 @@ class ReplicaManager(Actor):
         )
         self._upkeep = Upkeep(world, config, self.replicas, after=self.after, pipe=self.pipe)
 
-    async def on_receive(self, message: Message) -> None:  # noqa: C901 - a table of messages
+    async def on_receive(self, message: Message) -> None:  # noqa: C901, PLR0912 - a table of messages
         """One message at a time."""
         match message:
             case Asked():
@@ -209,19 +183,19 @@ class ReplicaManager(Actor):
             case Fetched():
                 await self._following.on_fetched(self._hosting.opened_logs(), message)
             case FetchOver():
-                self.leading.fetch_over(message)
+                self.leading.serving.fetch_over(message)
             case ProduceOver():
                 self.leading.purgatory.time_out(message.waiting)
             case AppendRecords():
                 self.leading.append_local(message)
             case ReadRecords():
-                self.leading.read_local(message)
+                self.leading.serving.read_local(message)
             case LoadLogs():
                 await self._on_load()
             case Registered():
                 self._broker_epoch = message.broker_epoch
             case AwaitMetadata():
-                self._on_await(message)
+                self._waits.begin(message)
             case TopicConfigChanged():
                 topic = message.topic
                 self._on_settings(self._settings.topic_changed(topic, message.config))
@@ -230,23 +204,23 @@ class ReplicaManager(Actor):
             case LogDirFailed():
                 await self._on_log_dir_failed(message)
             case ShrinkIsr():
-                self._on_shrink(message)
+                self._in_sync.shrink(message)
             case Due():
                 if not self._hosting.is_disk_dead:
                     self._upkeep.on_due(message, self._hosting.opened_logs())
             case Done():
                 if (error := self._upkeep.on_done(message)) is not None:
                     self._on_storage_failure(error)
-            case _CheckIsrs():
-                self._on_check_isrs()
-            case _IsrsWritten():
-                self._on_isrs_written(message)
+            case CheckIsrs():
+                self._in_sync.check()
+            case IsrsWritten():
+                self._in_sync.written(message)
+            case TellIsrChanges():
+                await self._in_sync.tell()
             case _LearnSettings():
                 await self._on_learn()
-            case _WaitOver():
-                self._finish_wait(message.number, is_done=False)
-            case _TellIsrChanges():
-                await self._on_tell_isr_changes()
+            case WaitOver():
+                self._waits.over(message)
             case _:
                 assert_never(message)
 
@@ -260,14 +234,14 @@ class ReplicaManager(Actor):
         if self._hosting.logs is not None:
             self._hosting.logs.abandon()
 
-    async def _on_asked(self, asked: Asked) -> None:
+    async def _on_asked(self, asked: Asked) -> None:  # noqa: C901 - a table of requests
         request = asked.request
         try:
             match request:
                 case Produce():
                     self.leading.produce(asked, request)
                 case Fetch():
-                    self.leading.fetch(asked, request)
+                    self.leading.serving.fetch(asked, request)
                 case LeaderAndIsr():
                     self._fence(request)
                     asked.answer(await self._hosting.lead_or_follow(request))
@@ -344,9 +318,7 @@ class ReplicaManager(Actor):
 
     def _begin_rounds(self) -> None:
         self._upkeep.begin()
-        if not self._is_checking:
-            self._is_checking = True
-            self.after(self._config.replica_lag_time_max_ms / 2, _CheckIsrs())
+        self._in_sync.begin()
         if not self._is_learning and any(
             replica.settings is None for replica in self.replicas.values()
         ):
@@ -365,7 +337,7 @@ class ReplicaManager(Actor):
 
     def _on_settings(self, topics: tuple[str, ...]) -> None:
         """Go by what is configured now."""
-        self.leading.quota.rate = self._settings.leader_rate
+        self.leading.serving.quota.rate = self._settings.leader_rate
         self._fetchers.quota.rate = self._settings.follower_rate
         changed = set(topics)
         if not changed:
@@ -387,108 +359,21 @@ class ReplicaManager(Actor):
             self._told_in = request.broker_epoch
             self.cache.forget_topics()
         self.cache.update(request)
-        for number, wait in tuple(self._waits.items()):
-            if wait.holds(self.cache):
-                self._finish_wait(number, is_done=True)
+        self._waits.look()
 
     def _describe(self, request: Metadata) -> MetadataResponse:
         """What a client may know; a topic that is not there may be on its way then."""
-        response = self.cache.describe(request)
-        if not request.allow_auto_topic_creation or not self._config.auto_create_topics_enable:
-            return response
-        missing = [each for each in response.topics if each.topic not in self.cache.topics]
-        if not missing or self.administrator is None:
-            return response
-        codes = {each.topic: auto_creatable(each.topic) for each in missing}
-        wanted = tuple(each for each, code in codes.items() if code.is_retriable)
-        if wanted:
-            self.administrator.tell(AutoCreateTopics(wanted))
-        topics = tuple(
-            replace(each, error_code=codes[each.topic]) if each.topic in codes else each
-            for each in response.topics
-        )
-        return replace(response, topics=topics)
+        response, missing = describe_or_create(self.cache, request, self._config)
+        if missing and self.administrator is not None:
+            self.administrator.tell(AutoCreateTopics(missing))
+        return response
 
-    def _on_await(self, wait: AwaitMetadata) -> None:
-        if wait.holds(self.cache):
-            wait.done(True)
-        elif wait.timeout_ms <= 0:
-            wait.done(False)
-        else:
-            self._next_wait += 1
-            self._waits[self._next_wait] = wait
-            self.after(wait.timeout_ms, _WaitOver(self._next_wait))
-
-    def _finish_wait(self, number: int, *, is_done: bool) -> None:
-        wait = self._waits.pop(number, None)
-        if wait is not None:
-            wait.done(is_done)
+    def _propose(self, proposal: Proposal) -> None:
+        self._in_sync.propose(proposal)
 
     def _on_leadership(self, partition: TopicPartition, epoch: LeaderEpoch, is_led: bool) -> None:
         if self.coordinator is not None and partition.topic == OFFSETS_TOPIC:
             self.coordinator.tell(LeadershipChanged(partition, epoch, is_led))
-
-    # --- who is in sync ---------------------------------------------------------------------------
-
-    def _on_check_isrs(self) -> None:
-        """Leave out who lags (B159); take in who could not be taken in before."""
-        self.after(self._config.replica_lag_time_max_ms / 2, _CheckIsrs())
-        now_ms, lag_ms = self._world.clock.elapsed_ms(), self._config.replica_lag_time_max_ms
-        proposal: Proposal = {}
-        for partition, replica in self.replicas.items():
-            if not replica.is_leader or replica.pending_isr is not None:
-                continue
-            lagging = replica.lagging(now_ms, lag_ms)
-            isr = tuple(each for each in replica.hosted.isr if each not in lagging)
-            isr += tuple(each for each in replica.followers if replica.may_join(each))
-            if isr != replica.hosted.isr:
-                proposal[partition] = replica.pending_isr = isr
-        self._propose(proposal)
-
-    def _on_shrink(self, shrink: ShrinkIsr) -> None:
-        proposal: Proposal = {}
-        for partition in shrink.partitions:
-            replica = self.replicas.get(partition)
-            if replica is None or not replica.is_leader or replica.pending_isr is not None:
-                continue
-            isr = tuple(each for each in replica.hosted.isr if each not in shrink.lagging)
-            if isr != replica.hosted.isr and self._me in isr:
-                proposal[partition] = replica.pending_isr = isr
-        self._propose(proposal)
-
-    def _propose(self, proposal: Proposal) -> None:
-        """Write ISRs to ZooKeeper, aside: until it answers, both the old and the new count."""
-        if proposal:
-            wanted = {at: (self.replicas[at].hosted, isr) for at, isr in proposal.items()}
-            self.pipe(
-                write_isrs(self._world, wanted), lambda outcome: _IsrsWritten(wanted, outcome)
-            )
-
-    def _on_isrs_written(self, result: _IsrsWritten) -> None:
-        """Go by what ZooKeeper took; what it refused is as it was until the next check (B162)."""
-        is_lost = isinstance(result.outcome.error, KeeperError)
-        written = {} if is_lost else result.outcome.get()
-        was_empty = self._changes.is_empty
-        for partition, (hosted, _) in result.wanted.items():
-            replica = self.replicas.get(partition)
-            if replica is None or replica.hosted is not hosted:
-                continue  # the controller has spoken since
-            replica.pending_isr = None
-            if partition in written:
-                replica.hosted = written[partition]
-                self._changes.note(replica.hosted)
-                self.leading.advance(replica)  # as Kafka since 3.1: nothing else may (H39)
-        if was_empty and not self._changes.is_empty:
-            self.after(CHECK_MS, _TellIsrChanges())
-
-    async def _on_tell_isr_changes(self) -> None:
-        try:
-            if self._changes.is_due():
-                await self._changes.tell()
-        except KeeperError:
-            pass  # they are kept, and told at the next check
-        if not self._changes.is_empty:
-            self.after(CHECK_MS, _TellIsrChanges())
 
     # --- disks ------------------------------------------------------------------------------------
 

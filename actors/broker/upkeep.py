@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any
 
-from actors.broker.leading import Replicas
 from actors.broker.log.manager import LogManager
+from actors.broker.replica import Replicas
 from actors.config import BrokerConfig
 from runtime.ref import Outcome, Timer
 from runtime.world import World

@@ -120,6 +120,7 @@ class Accumulator:
         # A partition that was served goes to the end of the dict: each has its turn.
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self._in_flight: dict[TopicPartition, ProducerBatch] = {}
+        self.is_behind = False  # a full batch waits, and the sender may not have had a turn since
 
     def has_room(self, partition: TopicPartition, size: int) -> bool:
         """Whether a record fits into a batch that is open anyway."""
@@ -130,6 +131,7 @@ class Accumulator:
         """Add a record whose memory is reserved."""
         queue = self._queues.setdefault(partition, deque())
         if not queue or not self._fits(queue[-1], record.size):
+            self.is_behind = bool(queue)
             queue.append(ProducerBatch(partition, now_ms))
         batch = queue[-1]
         batch.records.append(record)

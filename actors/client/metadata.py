@@ -34,7 +34,15 @@ class _Topic:
     def __init__(self, topic_id: TopicId | None) -> None:
         self.topic_id = topic_id
         self.partitions: dict[int, MetadataPartition] = {}
+        self.numbers: tuple[int, ...] = ()  # sorted, for every record asks
+        self.led: tuple[int, ...] = ()  # those with a leader
         self.error: ApiError | None = None
+
+    def update(self, partitions: dict[int, MetadataPartition]) -> None:
+        """These are known from now on."""
+        self.partitions = partitions
+        self.numbers = tuple(sorted(partitions))
+        self.led = tuple(each for each in self.numbers if partitions[each].leader >= 0)
 
 
 class ClientMetadata:
@@ -76,19 +84,22 @@ class ClientMetadata:
             return None
         return Leader(known.leader, known.leader_epoch)
 
+    def knows(self, topic: str, partition: int | None) -> bool:
+        """Whether there is such a partition, or any of the topic."""
+        known = self._topics.get(topic)
+        if known is None:
+            return False
+        return bool(known.partitions) if partition is None else partition in known.partitions
+
     def partitions(self, topic: str) -> tuple[int, ...]:
         """The partitions of a topic; none if it is not known."""
         known = self._topics.get(topic)
-        return () if known is None else tuple(sorted(known.partitions))
+        return () if known is None else known.numbers
 
     def partitions_with_leaders(self, topic: str) -> tuple[int, ...]:
         """Those that can be written to at the moment."""
         known = self._topics.get(topic)
-        if known is None:
-            return ()
-        return tuple(
-            sorted(each.partition for each in known.partitions.values() if each.leader >= 0)
-        )
+        return () if known is None else known.led
 
     def refusal(self, topic: str) -> ApiError | None:
         """Why there will never be such a topic: its name, say."""
@@ -172,16 +183,18 @@ class ClientMetadata:
         sentence = f"Topic {answer.topic!r}: {answer.error_code.name}"
         known.error = exception_of(answer.error_code)(sentence)
         if isinstance(known.error, UnknownTopicOrPartition):
-            known.partitions.clear()  # it may come back as another topic
+            known.update({})  # it may come back as another topic
 
     def _described(self, answer: MetadataTopic) -> None:
         known = self._topics.get(answer.topic)
         if known is None or known.topic_id != answer.topic_id:
             known = self._topics[answer.topic] = _Topic(answer.topic_id)
         known.error = None
+        partitions = dict(known.partitions)
         for each in answer.partitions:
             if each.partition < 0:
                 raise MalformedMessage(f"topic {answer.topic!r} has no partition {each.partition}")
-            before = known.partitions.get(each.partition)
+            before = partitions.get(each.partition)
             if before is None or before.leader_epoch <= each.leader_epoch:
-                known.partitions[each.partition] = each
+                partitions[each.partition] = each
+        known.update(partitions)

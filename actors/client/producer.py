@@ -104,12 +104,15 @@ class Producer:
 
         Waits up to max.block.ms for the topic to be known and for room in buffer.memory.
         """
+        if self._sender.batches.is_behind:
+            self._sender.batches.is_behind = False
+            await self._clock.sleep(0)  # nothing below need wait, and the sender must have its turn
         self._check_open()
         record = self._checked(value, key, headers, timestamp_ms)
         deadline = Deadline(self._clock, self._config.max_block_ms)
         if partition is not None and partition < 0:
             raise InvalidRequest(f"there is no partition {partition}")
-        if not self._is_known(topic, partition):
+        if not self._metadata.knows(topic, partition):
             await self._await_topic(topic, partition, deadline)
         if not self._sender.memory.try_reserve(record.size):
             self._bell.ring()  # what lingers goes now
@@ -128,7 +131,7 @@ class Producer:
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """The partitions of a topic; waits up to max.block.ms for it to be known."""
         self._check_open()
-        if not self._is_known(topic, None):
+        if not self._metadata.knows(topic, None):
             await self._await_topic(topic, None, Deadline(self._clock, self._config.max_block_ms))
         return self._metadata.partitions(topic)
 
@@ -201,12 +204,8 @@ class Producer:
 
     # --- where it goes ---------------------------------------------------------------------------
 
-    def _is_known(self, topic: str, partition: int | None) -> bool:
-        known = self._metadata.partitions(topic)
-        return bool(known) if partition is None else partition in known
-
     async def _await_topic(self, topic: str, partition: int | None, deadline: Deadline) -> None:
-        while not self._is_known(topic, partition):
+        while not self._metadata.knows(topic, partition):
             self._check_open()
             if refusal := self._metadata.refusal(topic):
                 self._metadata.forget(topic)

@@ -4,7 +4,8 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from actors.broker.replica_manager import LogDirFailed, ShrinkIsr
+from actors.broker.in_sync import ShrinkIsr
+from actors.broker.replica_manager import LogDirFailed
 from actors.cluster import SimulatedCluster
 from actors.controller.context import ControllerContext
 from actors.controller.reign import Reign

@@ -49,12 +49,14 @@ class OffsetIndex:
     def append(self, offset: Offset, position: int) -> None:
         """IndexFull if there is no room."""
         relative = offset - self._base_offset
-        last = self.last
-        assert self.entries.count == 0 or (offset > last.offset and position > last.position), (
-            f"({offset}, {position}) does not follow {last}"
+        last_offset, last_position = self.last
+        assert (offset > last_offset and position > last_position) or self.entries.count == 0, (
+            f"({offset}, {position}) does not follow ({last_offset}, {last_position})"
         )
         assert 0 <= relative <= MAX_INT32, f"{offset} is too far from {self._base_offset}"
-        self.entries.append(_ENTRY.pack(relative, position))
+        entry = _ENTRY.pack(relative, position)
+        self.entries.append(entry)
+        self._last = entry, OffsetPosition(offset, position)
 
     def lookup(self, offset: Offset) -> OffsetPosition:
         """The greatest entry that is not beyond the offset, or the segment's beginning."""

@@ -17,7 +17,7 @@ from actors.broker.log.scan import headers, sound_batches
 from actors.broker.log.time_index import TimeIndex, TimestampOffset
 from runtime.files import Data, Disk, DiskError, File, FileMissing
 from wire.errors import CorruptRecordBatch
-from wire.ids import NO_TIMESTAMP_MS, Offset
+from wire.ids import NO_LEADER_EPOCH, NO_TIMESTAMP_MS, Offset
 from wire.records import BatchHeader
 
 
@@ -194,24 +194,28 @@ class Segment:
         if not position:
             self.created_ms = now_ms
         self.file.write_at(position, data)
-        for header in batches:
-            self._note(header, position)
-            position += header.size_in_bytes
-        self._size = position
-
-    def _note(self, header: BatchHeader, position: int) -> None:
-        """Let the indexes know of a batch."""
-        if position == 0:
-            self._first_timestamp_ms = header.max_timestamp_ms
-        if header.max_timestamp_ms > self.largest.timestamp_ms:
-            self._largest = TimestampOffset(header.max_timestamp_ms, header.last_offset)
+        largest, interval = self.largest, self.config.index_interval_bytes
         # What lies between is counted from the last entry's position: nothing else is to be kept.
-        offsets = self.offsets
-        is_due = position - offsets.last.position > self.config.index_interval_bytes
-        if is_due and not offsets.is_full and not self.times.is_full:
-            offsets.append(header.last_offset, position)
-            self.times.maybe_append(*self.largest)
-        self._next_offset = header.next_offset
+        indexed_at = self.offsets.last.position
+        for header in batches:
+            time_ms, last_offset = header.max_timestamp_ms, header.last_offset
+            if position == 0:
+                self._first_timestamp_ms = time_ms
+            if time_ms > largest.timestamp_ms:
+                self._largest = largest = TimestampOffset(time_ms, last_offset)
+            if position - indexed_at > interval:
+                self._index(last_offset, position)
+                indexed_at = position
+            position += header.size_in_bytes
+        self._size, self._next_offset = position, Offset(last_offset + 1)
+
+    def _index(self, last_offset: Offset, position: int) -> None:
+        """Let the indexes know of a batch, if both have room."""
+        offsets, times, largest = self.offsets, self.times, self.largest
+        if not offsets.is_full and not times.is_full:
+            offsets.append(last_offset, position)
+            if largest.timestamp_ms > times.last.timestamp_ms:
+                times.maybe_append(*largest)
 
     def close_indexes(self) -> None:
         """Note the latest timestamp, for nothing more will be appended for now."""
@@ -290,20 +294,36 @@ class Segment:
         self._reload_largest()
         if epochs is not None:
             epochs.truncate_from_end(offset)
-        for at, header in sound_batches(self.file, position, end):
-            follows = header.base_offset >= offset if gaps else header.base_offset == offset
-            if not follows or header.last_offset - self.base_offset > MAX_INT32:
-                break
-            if epochs is not None and header.partition_leader_epoch != epochs.latest_epoch:
-                if header.partition_leader_epoch < epochs.latest_epoch:
-                    break  # I-22: an earlier leader's, which a truncation had removed
-                epochs.assign(header.partition_leader_epoch, header.base_offset)
-            self._note(header, at)
-            self._size = at + header.size_in_bytes
-            offset = header.next_offset
+        with self.offsets.entries.in_one_write(), self.times.entries.in_one_write():
+            self._scan(position, end, offset, epochs, gaps)
         self._cut_file(self.size)
         self.close_indexes()
         return self.size == end
+
+    def _scan(
+        self, start: int, end: int, offset: Offset, epochs: LeaderEpochCache | None, gaps: bool
+    ) -> None:
+        """Go as far as the batches are sound and follow each other. The hot loop of a start."""
+        largest_ms, interval = self.largest.timestamp_ms, self.config.index_interval_bytes
+        indexed_at, most = self.offsets.last.position, self.base_offset + MAX_INT32
+        known_epoch = NO_LEADER_EPOCH if epochs is None else epochs.latest_epoch
+        for at, size, base, last, epoch, time_ms in sound_batches(self.file, start, end):
+            if base < offset or last > most or (base > offset and not gaps):
+                break
+            if epoch != known_epoch and epochs is not None:
+                if epoch < known_epoch:
+                    break  # I-22: an earlier leader's, which a truncation had removed
+                epochs.assign(epoch, base)
+                known_epoch = epoch
+            if at == 0:
+                self._first_timestamp_ms = time_ms
+            if time_ms > largest_ms:
+                largest_ms, self._largest = time_ms, TimestampOffset(time_ms, last)
+            if at - indexed_at > interval:
+                self._index(last, at)
+                indexed_at = at
+            offset, start = Offset(last + 1), at + size
+        self._size, self._next_offset = start, offset
 
     def _trust(self, durable: Offset | None) -> tuple[int, Offset]:
         """Keep of the indexes what is durable, and say to which batch that leads."""

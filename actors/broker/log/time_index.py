@@ -31,11 +31,16 @@ class TimeIndex:
     def __init__(self, disk: Disk, path: str, base_offset: Offset, max_bytes: int) -> None:
         self.entries = IndexFile(disk, path, _ENTRY.size, max_bytes)
         self._base_offset = base_offset
+        self._last = self.entries.last, self._decode(self.entries.last)
 
     @property
     def last(self) -> TimestampOffset:
         """The last entry, or one before all time."""
-        return self._decode(self.entries.last)
+        entry, last = self._last
+        if entry is not self.entries.last:  # every append asks: it is decoded once
+            last = self._decode(self.entries.last)
+            self._last = self.entries.last, last
+        return last
 
     @property
     def is_full(self) -> bool:
@@ -50,7 +55,9 @@ class TimeIndex:
         assert offset >= last.offset, f"({timestamp_ms}, {offset}) does not follow {last}"
         if self.is_full and not closing:
             raise IndexFull
-        self.entries.append(_ENTRY.pack(timestamp_ms, offset - self._base_offset))
+        entry = _ENTRY.pack(timestamp_ms, offset - self._base_offset)
+        self.entries.append(entry)
+        self._last = entry, TimestampOffset(timestamp_ms, offset)
 
     def lookup(self, timestamp_ms: int) -> TimestampOffset:
         """The greatest entry that is not later, or one before all time."""

@@ -6,7 +6,6 @@ from collections import defaultdict, deque
 from actors.client.config import ConsumerConfig, ProducerConfig
 from actors.client.consumer import Consumer
 from actors.client.producer import Producer
-from actors.node import node_name
 from wire.codec import decode, encode
 from wire.data import (
     EARLIEST_TIMESTAMP_MS,
@@ -39,6 +38,10 @@ from wire.records import Record, assign, batches, decode_records, encode_batch
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 LOST = object()  # in a script: no answer at all
 DONE_AND_LOST = object()  # in a script: done as ever, and the answer is lost
+
+
+def node_name(broker):
+    return f"broker-{broker}"
 
 
 class FakeBroker:
@@ -148,9 +151,18 @@ class FakeBrokers:
     # --- what brokers answer ------------------------------------------------------------------
 
     def answer(self, me, request):
-        return getattr(self, f"_on_{type(request).__name__}")(me, request)
+        handlers = {
+            Metadata: self._on_metadata,
+            Produce: self._on_produce,
+            Fetch: self._on_fetch,
+            ListOffsets: self._on_list_offsets,
+            FindCoordinator: self._on_find_coordinator,
+            OffsetCommit: self._on_offset_commit,
+            OffsetFetch: self._on_offset_fetch,
+        }
+        return handlers[type(request)](me, request)
 
-    def _on_Metadata(self, me, request: Metadata):
+    def _on_metadata(self, me, request):
         topics = []
         for topic in request.topics:
             partitions = tuple(
@@ -178,7 +190,7 @@ class FakeBrokers:
             return ErrorCode.UNKNOWN_LEADER_EPOCH if newer else ErrorCode.FENCED_LEADER_EPOCH
         return ErrorCode.NONE
 
-    def _on_Produce(self, me, request: Produce):
+    def _on_produce(self, me, request):
         results = []
         for each in request.partitions:
             code, base = self._wrong(me, each.partition), -1
@@ -193,7 +205,7 @@ class FakeBrokers:
             )
         return ProduceResponse(partitions=tuple(results))
 
-    def _on_Fetch(self, me, request: Fetch):
+    def _on_fetch(self, me, request):
         results = []
         for each in request.partitions:
             code = self._wrong(me, each.partition, each.current_leader_epoch)
@@ -221,7 +233,7 @@ class FakeBrokers:
         data = b"".join(found)
         return data[: max(asked.max_bytes, len(found[0]))] if found else b""
 
-    def _on_ListOffsets(self, me, request: ListOffsets):
+    def _on_list_offsets(self, me, request):
         results = []
         for each in request.partitions:
             code = self._wrong(me, each.partition, each.current_leader_epoch)
@@ -244,11 +256,11 @@ class FakeBrokers:
                 )
         return ListOffsetsResult(partition=partition)
 
-    def _on_FindCoordinator(self, me, request: FindCoordinator):
+    def _on_find_coordinator(self, me, request):
         node = Node(BrokerId(self.coordinator), node_name(self.coordinator), 9092)
         return FindCoordinatorResponse(coordinator=node)
 
-    def _on_OffsetCommit(self, me, request: OffsetCommit):
+    def _on_offset_commit(self, me, request):
         code = ErrorCode.NONE if me == self.coordinator else ErrorCode.NOT_COORDINATOR
         for each in request.partitions:
             if not code:
@@ -256,7 +268,7 @@ class FakeBrokers:
         results = tuple(PartitionResult(each.partition, code) for each in request.partitions)
         return OffsetCommitResponse(partitions=results)
 
-    def _on_OffsetFetch(self, me, request: OffsetFetch):
+    def _on_offset_fetch(self, me, request):
         if me != self.coordinator:
             return OffsetFetchResponse(error_code=ErrorCode.NOT_COORDINATOR)
         results = []

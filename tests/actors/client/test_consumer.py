@@ -130,7 +130,7 @@ async def test_a_poll_returns_no_more_than_asked_and_the_rest_without_another_fe
         position = await consumer.position(ORDERS_0)
 
     assert [len(each) for each in polls] == [4, 4, 2]
-    assert sum(polls, []) == [b"%d" % each for each in range(10)]
+    assert [value for each in polls for value in each] == [b"%d" % each for each in range(10)]
     assert len(brokers.sent(Fetch)) == 1
     assert position == 10
 

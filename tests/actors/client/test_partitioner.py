@@ -30,12 +30,10 @@ def test_kafka_python_maps_every_key_to_the_same_partition():
 
 
 def test_without_a_key_a_partition_is_kept_while_its_batch_has_room():
-    partitioner, has_room = StickyPartitioner(), True
+    partitioner = StickyPartitioner()
+    room = iter([True, False, True, False, True])  # the first choice asks about none
 
-    chosen = []
-    for number in range(6):
-        has_room = number not in (2, 4)
-        chosen.append(partitioner.choose("orders", [0, 1, 2], lambda _: has_room))
+    chosen = [partitioner.choose("orders", [0, 1, 2], lambda _: next(room)) for _ in range(6)]
 
     assert chosen == [0, 0, 1, 1, 2, 2]
 

@@ -23,9 +23,7 @@ from wire.ids import TopicPartition
 from wire.records import Attributes, Record, encode_batch
 
 KEY = OffsetKey("g", TopicPartition("t", 5))
-VALUE = OffsetValue(
-    offset=42, leader_epoch=7, metadata="mé", commit_timestamp_ms=1_600_000_000_000
-)
+VALUE = OffsetValue(offset=42, leader_epoch=7, metadata="mé", commit_timestamp_ms=1_600_000_000_000)
 KEY_BYTES = bytes.fromhex("0001 0001 67 0001 74 00000005")
 VALUE_BYTES = bytes.fromhex("0003 000000000000002a 00000007 0003 6dc3a9 00000174876e8000")
 OFFSET, METADATA = "000000000000002a", "0003 6dc3a9"
