@@ -51,6 +51,7 @@ ERRORS: Final[Mapping[int, type[DiskError]]] = {
     errno.ELOOP: BadPath,  # a symbolic link
 }  # all else is DiskFailed
 
+_MOST_BUFFERS: Final = 1024  # IOV_MAX of Linux and macOS
 _DIRECTORY: Final = os.O_RDONLY | os.O_DIRECTORY
 _sync_bytes: Final[Callable[[int], None]] = getattr(os, "fdatasync", os.fsync)  # macOS has none
 
@@ -111,15 +112,18 @@ class RealFile:
         self.write_at(position, data)
         return position
 
-    def write_at(self, position: int, data: Data) -> None:
+    def write_at(self, position: int, *data: Data) -> None:
         self._check_writable(position)
-        view = memoryview(data).cast("B")
-        length = len(view)
+        views = [memoryview(each).cast("B") for each in data]
+        length = sum(map(len, views))
         if not length:
             return
         written = 0
         try:
+            if len(views) > 1:
+                written = os.pwritev(self._descriptor, views[:_MOST_BUFFERS], position)
             while written < length:  # the kernel may take less than all
+                view = views[0] if len(views) == 1 else memoryview(b"".join(views))
                 rest = view[written:] if written else view
                 written += os.pwrite(self._descriptor, rest, position + written)
         except OSError as error:

@@ -103,8 +103,8 @@ class File(Protocol):
     def append(self, data: Data) -> int:
         """Write all of it at the end, or nothing, and say at which position it begins."""
 
-    def write_at(self, position: int, data: Data) -> None:
-        """Write in place. A gap left behind the end reads as zeros.
+    def write_at(self, position: int, *data: Data) -> None:
+        """Write in place, one after the other. A gap left behind the end reads as zeros.
 
         If it fails the size is what it was, but bytes in place may be old or new."""
 

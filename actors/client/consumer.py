@@ -263,11 +263,10 @@ class Consumer:
                 continue
             try:
                 more = give(assigned, given)
-            except BadData as error:
+            except BadData:
                 if not given:
                     raise
-                assigned.error = error  # for next time: what was given out is passed already
-                break
+                break  # fetched again, and told then: what was given out is passed already
             if more:
                 given += more
                 self._subscription.served(assigned)

@@ -34,16 +34,13 @@ class Asked(Struct, frozen=True):
     """What one fetch wants of one partition."""
 
     assigned: Assigned
-    turn: int
     offset: Offset
     epoch: LeaderEpoch
 
     @property
     def is_current(self) -> bool:
-        """Whether the answer is still wanted."""
-        assigned = self.assigned
-        is_waiting = assigned.position == self.offset and not assigned.has_batches
-        return is_waiting and assigned.turn == self.turn
+        """Whether the answer is still wanted: a former leader's may come late, or after a seek."""
+        return self.assigned.position == self.offset and not self.assigned.has_batches
 
 
 class Fetches:
@@ -75,7 +72,7 @@ class Fetches:
                 continue
             leader = self._metadata.leader(each.partition)
             if leader is not None and leader.broker not in self._in_flight:
-                asked = Asked(each, each.turn, each.position, leader.epoch)
+                asked = Asked(each, each.position, leader.epoch)
                 wanted.setdefault(leader.broker, []).append(asked)
         for broker, asked_here in wanted.items():
             self._in_flight.add(broker)

@@ -69,7 +69,6 @@ class ClientMetadata:
         self._topics: dict[str, _Topic] = {}
         self._wanted: dict[str, None] = {}
         self._is_stale = False
-        self._was_stale = False  # when it was last asked for
         self._is_refreshing = False
         self._asked_at_ms = -max_age_ms  # when the last request went out
         self.failure: ApiError | MalformedMessage | None = None  # of the last refresh
@@ -128,15 +127,12 @@ class ClientMetadata:
             is_missing = is_missing or not self.partitions(topic)
         age_ms = self._clock.elapsed_ms() - self._asked_at_ms
         due_ms = self._backoff_ms if self._is_stale or is_missing else self._max_age_ms
-        if self._is_stale and not self._was_stale:
-            due_ms = 0  # the first time at once, so that leaders are known when there is a retry
         if self._is_refreshing or not self._wanted:
             return self._max_age_ms
         if age_ms < due_ms:
             return due_ms - age_ms
         self._asked_at_ms = self._clock.elapsed_ms()
         self._is_refreshing = True
-        self._was_stale = self._is_stale
         self._tasks.start(self._refresh(was_stale=self._is_stale or is_missing))
         self._is_stale = False
         return self._max_age_ms

@@ -1,8 +1,8 @@
 """What a consumer reads, and how far it has come.
 
-Rule: a position is the offset of the next record that the program will be given. Whatever was
-asked for before a seek, a reset or another assignment no longer counts: each of those gives the
-partition a new `turn`, and an answer from an earlier turn is dropped.
+Rule: a position is the offset of the next record that the program will be given. A seek, a reset
+and a lookup that ended each give the partition a new `turn`; what was looked up in an earlier turn
+no longer counts.
 """
 
 from collections import deque

@@ -116,6 +116,8 @@ class ControllerContext:
         self.replica_phases: dict[TopicPartition, dict[BrokerId, ReplicaPhase]] = {}
         self.reassigning: PartitionSet = {}  # changed by begin_move and end_move
         self.offline_dirs: dict[BrokerId, PartitionSet] = {}
+        # In sync in a former life of their broker, while others stayed: see note_returned.
+        self.returned: dict[TopicPartition, tuple[BrokerId, ...]] = {}
         self.topics_to_delete: dict[str, None] = {}
         self.topics_ineligible: set[str] = set()
         self.topics_deleting: set[str] = set()
@@ -125,6 +127,20 @@ class ControllerContext:
         self._waiting: dict[PartitionPhase, PartitionSet] = {phase: {} for phase in WAITING}
 
     # --- brokers ------------------------------------------------------------------------------
+
+    def note_returned(self, partition: TopicPartition, found: Leadership, written: int) -> None:
+        """Note who came back while no controller looked, and may lack what he had.
+
+        A broker that registered after its ISR was written was in sync in a former life, whose
+        unsynced bytes may be lost. A controller that looks treats it as one that died and came
+        back (B069), and so must the next controller, if another one stayed and has everything.
+        Kafka 2.8 does not (KIP-966 does): it may elect such a broker, and lose what was committed.
+        """
+        brokers = self.brokers
+        live = [each for each in found.isr if each in brokers]
+        returned = tuple(each for each in live if brokers[each].epoch > written)
+        if returned and len(returned) < len(live):
+            self.returned[partition] = returned
 
     @property
     def live_brokers(self) -> list[BrokerId]:

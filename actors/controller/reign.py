@@ -145,6 +145,7 @@ class Reign:
 
     async def _start_partitions(self) -> int:
         await self.office.partitions.startup()
+        await self.office.replicas.startup_returned()
         return len(self.office.context.assignments)
 
     async def _resume_reassignments(self) -> int:

@@ -43,13 +43,18 @@ class ReplicaStates:
         self._trace = trace
 
     async def startup(self) -> None:
-        """Give every replica a state; those on dead brokers leave their ISRs (B035)."""
+        """Give every replica a state; those on dead brokers leave their ISRs (B035).
+
+        So do those that came back unnoticed, until `startup_returned`.
+        """
         online: list[Replica] = []
         offline: list[Replica] = []
+        returned = self._context.returned
         for partition in self._context.all_partitions():
+            gone = returned.get(partition, ())
             for broker in self._context.replicas(partition):
                 replica = Replica(partition, broker)
-                if self._context.is_online(partition, broker):
+                if self._context.is_online(partition, broker) and broker not in gone:
                     self._move(replica, ONLINE)
                     online.append(replica)
                 else:
@@ -57,6 +62,12 @@ class ReplicaStates:
                     offline.append(replica)
         await self.change(online, ONLINE)
         await self.change(offline, OFFLINE)
+
+    async def startup_returned(self) -> None:
+        """Once others lead, those that came back follow."""
+        returned, self._context.returned = self._context.returned, {}
+        replicas = [Replica(each, broker) for each, gone in returned.items() for broker in gone]
+        await self.change(replicas, ONLINE)
 
     async def change(self, replicas: Iterable[Replica], target: ReplicaPhase) -> None:
         """Move replicas and tell the brokers."""

@@ -57,6 +57,7 @@ class NewerState(ApiError):
 StateRead = Leadership | KeeperError | MalformedZNode | NewerState
 StateWrite = tuple[PartitionState, int]  # what to write, and the version expected
 StateWritten = Leadership | KeeperError
+See = Callable[[TopicPartition, Leadership, int], None]
 
 
 class Store:
@@ -126,12 +127,21 @@ class Store:
     # --- partition states -----------------------------------------------------------------------
 
     async def read_states(
-        self, partitions: Iterable[TopicPartition]
+        self, partitions: Iterable[TopicPartition], see: See | None = None
     ) -> dict[TopicPartition, StateRead]:
-        """What ZooKeeper has of these partitions, or why nothing can be said."""
+        """What ZooKeeper has of these partitions, or why nothing can be said.
+
+        `see` is shown each, with the zxid of the write that made it so.
+        """
         asked = list(partitions)
         znodes = await self.keeper.read([PartitionStateZNode.path(each) for each in asked])
-        return {each: self._state(each, znode) for each, znode in zip(asked, znodes, strict=True)}
+        states = {each: self._state(each, znode) for each, znode in zip(asked, znodes, strict=True)}
+        if see is not None:
+            for partition, znode in zip(asked, znodes, strict=True):
+                state = states[partition]
+                if isinstance(znode, ZNode) and isinstance(state, Leadership):
+                    see(partition, state, znode.stat.mzxid)
+        return states
 
     def _state(self, partition: TopicPartition, znode: ZNode | KeeperError) -> StateRead:
         if isinstance(znode, KeeperError):

@@ -12,6 +12,7 @@ from actors.controller.context import PartitionPhase, ReplicaPhase
 from actors.controller.election import Strategy
 from actors.controller.moves import is_moving
 from actors.controller.office import Office
+from actors.controller.store import See
 from runtime.keeper import BadVersion, NoNode, ZNode
 from wire.ids import TopicId, TopicPartition
 from wire.znodes import TopicAssignment, TopicsZNode, TopicZNode
@@ -33,17 +34,19 @@ class Topics:
             for partition in context.add_topic(topic, assignment):
                 if is_moving(context.assignments[partition]):
                     context.begin_move(partition)
-        await self.refresh_leadership(context.assignments)
+        await self.refresh_leadership(context.assignments, context.note_returned)
         return len(context.topics)
 
-    async def refresh_leadership(self, partitions: Iterable[TopicPartition]) -> None:
+    async def refresh_leadership(
+        self, partitions: Iterable[TopicPartition], see: See | None = None
+    ) -> None:
         """Believe what ZooKeeper has of these partitions."""
         known = [
             partition
             for partition in map(self._context.known, partitions)
             if partition in self._context.assignments
         ]
-        for partition, found in (await self._office.store.read_states(known)).items():
+        for partition, found in (await self._office.store.read_states(known, see)).items():
             if not isinstance(found, Exception):
                 self._context.lead(partition, found)
 

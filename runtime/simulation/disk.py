@@ -79,12 +79,13 @@ class SimulatedFile:
         self.write_at(position, data)
         return position
 
-    def write_at(self, position: int, data: Data) -> None:
+    def write_at(self, position: int, *data: Data) -> None:
         self._check(position, writing=True)
-        length = memoryview(data).nbytes
+        whole = data[0] if len(data) == 1 else b"".join(data)
+        length = memoryview(whole).nbytes
         if length:
             self._drive.take(self.path, max(0, position + length - len(self._content.bytes)))
-            self._content.write(position, data)
+            self._content.write(position, whole)
 
     def read_at(self, position: int, length: int) -> bytes:
         self._check(position)
@@ -121,6 +122,7 @@ class SimulatedDisk:
     def __init__(
         self, random: Random, *, capacity: int | None = None, delay: Delay | None = None
     ) -> None:
+        self.is_forgetful = False  # whether a power cut leaves nothing that was not synced
         self._random = random
         self._capacity = _ENDLESS if capacity is None else capacity
         self._drive = _Drive(self._capacity, delay)
@@ -204,7 +206,7 @@ class SimulatedDisk:
 
     def crash(self, *, keep_nothing: bool = False) -> None:
         """Cut the power: handles die, and what was not synced is kept or lost by chance."""
-        random = None if keep_nothing else self._random
+        random = None if keep_nothing or self.is_forgetful else self._random
         self._asides = set()
         self._drive.power_cuts += 1
         self._drive.used = 0

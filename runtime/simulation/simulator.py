@@ -195,6 +195,12 @@ class Simulator:
             world.network.close()
             self._disks[world.node].crash()
 
+    def lose_unsynced(self, node: str) -> None:
+        """From now on nothing that a node has not synced outlives a power cut."""
+        self._check_known(node)
+        self._injected("lose unsynced", node)
+        self._disk(node).is_forgetful = True
+
     def pause(self, node: str) -> None:
         """Freeze a node: it handles nothing, takes nothing, pings nobody."""
         self._check_lives(node)

@@ -10,6 +10,7 @@ from typing import Final
 from msgspec import Struct
 
 from actors.broker.log.config import LogConfig, TimestampType
+from runtime.files import Data
 from wire.errors import (
     CorruptRecordBatch,
     ErrorCode,
@@ -19,6 +20,7 @@ from wire.errors import (
 )
 from wire.ids import LeaderEpoch, Offset
 from wire.records import (
+    HEADER_BYTES,
     BatchHeader,
     Buffer,
     Compression,
@@ -32,6 +34,8 @@ from wire.records import (
 )
 
 RecordBatchTooLarge: Final = exception_of(ErrorCode.RECORD_LIST_TOO_LARGE)
+
+_WORTH_SPARING: Final = 32 * 1024  # to copy a smaller batch costs less than to write it in parts
 
 
 class UnexpectedAppend(Exception):
@@ -61,30 +65,50 @@ class Accepted(Struct, frozen=True):
 
     data: memoryview
     headers: list[BatchHeader]
+    heads: list[bytearray] | None = None  # instead of the first bytes of each batch in the data
+
+    def parts(self, start: int, end: int, first: int, count: int) -> list[Data]:
+        """The bytes between two positions, where so many batches are, from one of them on."""
+        if self.heads is None:
+            return [self.data if end - start == len(self.data) else self.data[start:end]]
+        parts: list[Data] = []
+        for number in range(first, first + count):
+            end = start + self.headers[number].size_in_bytes
+            parts += self.heads[number], self.data[start + HEADER_BYTES : end]
+            start = end
+        return parts
 
 
 def accept_from_producer(
     data: Buffer, end_offset: Offset, leader_epoch: LeaderEpoch, now_ms: int, config: LogConfig
 ) -> Accepted:
-    """Check, then give offsets from `end_offset` on; what cannot be written to is copied once."""
+    """Check, then give offsets from `end_offset` on.
+
+    Of what cannot be written to, the headers are copied, or all of it if there is little to gain.
+    """
     view = memoryview(data).cast("B")
     found = list(batches(view))
     if not found or _size(found) != len(view):
         raise CorruptRecordBatch(f"{len(view)} bytes that do not end with a whole batch")
     for batch in found:
         _check_from_producer(batch, config)
+    is_stamped = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+    heads: list[bytearray] | None = None
     if view.readonly:
-        view = memoryview(bytearray(view))
+        if is_stamped or len(view) < _WORTH_SPARING * len(found):
+            view = memoryview(bytearray(view))
+        else:
+            heads = [bytearray(batch.data[:HEADER_BYTES]) for batch in found]
     headers = []
-    for batch in found:
-        at = batch.position
-        if config.message_timestamp_type is TimestampType.LOG_APPEND_TIME:
+    for number, batch in enumerate(found):
+        place, at = (view, batch.position) if heads is None else (heads[number], 0)
+        if is_stamped:
             stamp_append_time(view, at, timestamp_ms=now_ms)
-        assign(view, at, base_offset=end_offset, leader_epoch=leader_epoch)
-        header = decode_header(view, at)
+        assign(place, at, base_offset=end_offset, leader_epoch=leader_epoch)
+        header = decode_header(place, at)
         headers.append(header)
         end_offset = header.next_offset
-    return Accepted(view, headers)
+    return Accepted(view, headers, heads)
 
 
 def accept_from_leader(

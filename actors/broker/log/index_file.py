@@ -6,8 +6,7 @@ by system calls: a full disk is then an error and not a signal, and a close has 
 """
 
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from runtime.files import Disk
 
@@ -40,7 +39,6 @@ class IndexFile:
         self.count = self._file.size // entry_bytes
         self.max_count = max_bytes // entry_bytes
         self._is_synced = False
-        self._aside: bytearray | None = None  # entries that are yet to be written
         # The last entry is wanted at every append.
         self.last = self.entry(self.count - 1) if self.count else b""
 
@@ -66,28 +64,14 @@ class IndexFile:
         """Whoever calls has seen to it that it is greater than the last."""
         if self.count >= self.max_count:
             raise IndexFull(self._file.path)
-        if self._aside is not None:
-            self._aside += entry
-        else:
-            self._is_synced = False
-            self._file.write_at(self.size, entry)
-        self.count += 1
-        self.last = entry
+        self.extend(entry)
 
-    @contextmanager
-    def in_one_write(self) -> Iterator[None]:
-        """Write what is appended at the end of this. Till then only the last entry can be read."""
-        count, last, self._aside = self.count, self.last, bytearray()
-        try:
-            yield
-            if self._aside:
-                self._is_synced = False
-                self._file.write_at(count * self._entry_bytes, self._aside)
-        except BaseException:
-            self.count, self.last = count, last
-            raise
-        finally:
-            self._aside = None
+    def extend(self, entries: bytes) -> None:
+        """Append many, for which there is room."""
+        self._is_synced = False
+        self._file.write_at(self.size, entries)
+        self.count += len(entries) // self._entry_bytes
+        self.last = entries[-self._entry_bytes :]
 
     def count_up_to(self, key: bytes, start: int = 0) -> int:
         """How many entries have a key, at this place in them, that is not greater."""

@@ -10,8 +10,7 @@ the files' names, or has to be durable at its end, waits for the log's turn; an 
          kept for readers        (the partition's)       durable up to here
 """
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 from actors.broker.log.appending import (
     Accepted,
@@ -396,10 +395,17 @@ class Log:
             self._segments.delete()
 
 
-@contextmanager
-def _storage(folder: str) -> Iterator[None]:
+class _storage:  # noqa: N801 - it reads as a verb; a generator would cost more than a lookup
     """What the disk refuses, as what a broker answers."""
-    try:
-        yield
-    except DiskError as error:
-        raise KafkaStorageError(f"{folder}: {error}") from error
+
+    __slots__ = ("_folder",)
+
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, DiskError):
+            raise KafkaStorageError(f"{self._folder}: {error}") from error

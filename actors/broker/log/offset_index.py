@@ -5,7 +5,7 @@ that batch begins: 4 bytes each. Both rise from entry to entry.
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from actors.broker.log.config import MAX_INT32
@@ -54,9 +54,18 @@ class OffsetIndex:
             f"({offset}, {position}) does not follow ({last_offset}, {last_position})"
         )
         assert 0 <= relative <= MAX_INT32, f"{offset} is too far from {self._base_offset}"
-        entry = _ENTRY.pack(relative, position)
-        self.entries.append(entry)
-        self._last = entry, OffsetPosition(offset, position)
+        self.entries.append(_ENTRY.pack(relative, position))
+        self._last = self.entries.last, OffsetPosition(offset, position)
+
+    @property
+    def room(self) -> int:
+        """For how many entries."""
+        return self.entries.max_count - self.entries.count
+
+    def extend(self, rising: Sequence[int]) -> None:
+        """Append many at once, as they are in the file. There is room for them."""
+        if rising:
+            self.entries.extend(struct.pack(f">{len(rising)}i", *rising))
 
     def lookup(self, offset: Offset) -> OffsetPosition:
         """The greatest entry that is not beyond the offset, or the segment's beginning."""

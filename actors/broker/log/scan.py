@@ -29,7 +29,7 @@ _FIELDS: Final = struct.Struct(">qiibI2xi8xq14xi")
 Sound = tuple[int, int, Offset, Offset, LeaderEpoch, int]
 
 _WINDOW: Final = 4096 + HEADER_BYTES  # what lies between two entries of an index, mostly
-_CHUNK: Final = 1 << 20
+_CHUNK: Final = 1 << 18  # what a processor's cache holds
 
 
 def headers(file: File, position: int, end: int) -> Iterator[tuple[int, BatchHeader]]:
@@ -65,7 +65,8 @@ def sound_batches(file: File, position: int, end: int) -> Iterator[Sound]:
                 return
             yield position + at, ends_at - at, base, base + delta, epoch, time_ms
             at = ends_at
-        length = _CHUNK if at else LENGTH_ENDS_AT + length  # longer than what was read
+        length += LENGTH_ENDS_AT  # of the last batch: the next one is perhaps as long
         if not at and not size < length <= end - position:
             return
+        length = max(length, _CHUNK)
         position += at

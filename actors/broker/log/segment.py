@@ -188,12 +188,12 @@ class Segment:
         if self.file.size != size:
             self.file.truncate(size)
 
-    def append(self, data: Data, batches: Sequence[BatchHeader], now_ms: int) -> None:
-        """Write these batches, which are the data. If it fails, `restore` what was marked."""
+    def append(self, parts: Sequence[Data], batches: Sequence[BatchHeader], now_ms: int) -> None:
+        """Write these batches, of which the parts are. If it fails, `restore` what was marked."""
         position = self.size
         if not position:
             self.created_ms = now_ms
-        self.file.write_at(position, data)
+        self.file.write_at(position, *parts)
         largest, interval = self.largest, self.config.index_interval_bytes
         # What lies between is counted from the last entry's position: nothing else is to be kept.
         indexed_at = self.offsets.last.position
@@ -294,8 +294,7 @@ class Segment:
         self._reload_largest()
         if epochs is not None:
             epochs.truncate_from_end(offset)
-        with self.offsets.entries.in_one_write(), self.times.entries.in_one_write():
-            self._scan(position, end, offset, epochs, gaps)
+        self._scan(position, end, offset, epochs, gaps)
         self._cut_file(self.size)
         self.close_indexes()
         return self.size == end
@@ -304,8 +303,13 @@ class Segment:
         self, start: int, end: int, offset: Offset, epochs: LeaderEpochCache | None, gaps: bool
     ) -> None:
         """Go as far as the batches are sound and follow each other. The hot loop of a start."""
-        largest_ms, interval = self.largest.timestamp_ms, self.config.index_interval_bytes
-        indexed_at, most = self.offsets.last.position, self.base_offset + MAX_INT32
+        largest_ms, largest_at = self.largest
+        known_ms, indexed_at = self.times.last.timestamp_ms, self.offsets.last.position
+        entries: list[int] = []
+        times: list[tuple[int, int]] = []
+        room, times_room = 2 * self.offsets.room, self.times.room
+        interval = self.config.index_interval_bytes
+        first, most = self.base_offset, self.base_offset + MAX_INT32
         known_epoch = NO_LEADER_EPOCH if epochs is None else epochs.latest_epoch
         for at, size, base, last, epoch, time_ms in sound_batches(self.file, start, end):
             if base < offset or last > most or (base > offset and not gaps):
@@ -315,15 +319,19 @@ class Segment:
                     break  # I-22: an earlier leader's, which a truncation had removed
                 epochs.assign(epoch, base)
                 known_epoch = epoch
-            if at == 0:
-                self._first_timestamp_ms = time_ms
             if time_ms > largest_ms:
-                largest_ms, self._largest = time_ms, TimestampOffset(time_ms, last)
-            if at - indexed_at > interval:
-                self._index(last, at)
+                largest_ms, largest_at = time_ms, last
+            if at - indexed_at > interval and len(entries) < room and len(times) < times_room:
                 indexed_at = at
+                entries += last - first, at
+                if largest_ms > known_ms:
+                    known_ms = largest_ms
+                    times.append((largest_ms, largest_at - first))
             offset, start = Offset(last + 1), at + size
         self._size, self._next_offset = start, offset
+        self._largest, self._first_timestamp_ms = TimestampOffset(largest_ms, largest_at), None
+        self.offsets.extend(entries)
+        self.times.extend(times)
 
     def _trust(self, durable: Offset | None) -> tuple[int, Offset]:
         """Keep of the indexes what is durable, and say to which batch that leads."""

@@ -63,10 +63,10 @@ class Segments:
         before = self._mark()
         count = len(self.all)
         try:
-            for base_offset, data, headers in self._plan(accepted, end_offset, now_ms):
+            for base_offset, parts, headers in self._plan(accepted, end_offset, now_ms):
                 if base_offset is not None:
                     self._add(base_offset, now_ms)
-                self.all[-1].append(data, headers, now_ms)
+                self.all[-1].append(parts, headers, now_ms)
         except DiskError:
             self._undo(count, before)
             raise
@@ -170,25 +170,27 @@ class Segments:
 
     def _plan(
         self, accepted: Accepted, end: Offset, now_ms: int
-    ) -> Iterator[tuple[Offset | None, Data, list[BatchHeader]]]:
+    ) -> Iterator[tuple[Offset | None, list[Data], list[BatchHeader]]]:
         """What goes into which segment, with a base offset if that one is yet to be made."""
         base_offset = None if self.all else end
         size = self.all[-1].size if self.all else 0
-        start = position = 0
+        first = start = position = 0
         headers: list[BatchHeader] = []
-        for header in accepted.headers:
+        for number, header in enumerate(accepted.headers):
             new_offset = end if header.last_offset - end <= MAX_INT32 else header.base_offset
             if base_offset is not None and not headers:
                 base_offset = new_offset
             elif self._should_roll(base_offset, header, size, now_ms):
                 if headers:
-                    yield base_offset, accepted.data[start:position], headers
-                base_offset, size, start, headers = new_offset, 0, position, []
+                    parts = accepted.parts(start, position, first, len(headers))
+                    yield base_offset, parts, headers
+                base_offset, size, headers = new_offset, 0, []
+                first, start = number, position
             headers.append(header)
             size += header.size_in_bytes
             position += header.size_in_bytes
             end = header.next_offset
-        yield base_offset, accepted.data[start:position], headers
+        yield base_offset, accepted.parts(start, position, first, len(headers)), headers
 
     def _should_roll(
         self, base_offset: Offset | None, header: BatchHeader, size: int, now_ms: int

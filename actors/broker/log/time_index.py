@@ -5,7 +5,7 @@ no record is later than that. Timestamps rise from entry to entry, and offsets d
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from actors.broker.log.config import MAX_INT32
@@ -55,9 +55,18 @@ class TimeIndex:
         assert offset >= last.offset, f"({timestamp_ms}, {offset}) does not follow {last}"
         if self.is_full and not closing:
             raise IndexFull
-        entry = _ENTRY.pack(timestamp_ms, offset - self._base_offset)
-        self.entries.append(entry)
-        self._last = entry, TimestampOffset(timestamp_ms, offset)
+        self.entries.append(_ENTRY.pack(timestamp_ms, offset - self._base_offset))
+        self._last = self.entries.last, TimestampOffset(timestamp_ms, offset)
+
+    @property
+    def room(self) -> int:
+        """For how many entries, besides the one made when the segment closes."""
+        return max(0, self.entries.max_count - 1 - self.entries.count)
+
+    def extend(self, rising: Sequence[tuple[int, int]]) -> None:
+        """Append many at once, as they are in the file. There is room for them."""
+        if rising:
+            self.entries.extend(b"".join([_ENTRY.pack(*each) for each in rising]))
 
     def lookup(self, timestamp_ms: int) -> TimestampOffset:
         """The greatest entry that is not later, or one before all time."""

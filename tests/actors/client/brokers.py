@@ -89,7 +89,7 @@ class FakeBrokers:
         self.starts = defaultdict(int)
         self.leaders, self.epochs = {}, {}
         self.committed = {}
-        self.topic_errors = {}
+        self.topic_errors, self.topic_ids = {}, {}
         self.coordinator = 1
         self.networks = {}
         self._clients = 0
@@ -136,16 +136,16 @@ class FakeBrokers:
     def values(self, partition):
         return [each.value for each in self.records(partition)]
 
-    def producer(self, **config):
-        return self._client(Producer, ProducerConfig(**config))
+    def producer(self, bootstrap=None, **config):
+        return self._client(Producer, ProducerConfig(**config), bootstrap or self.numbers)
 
     def consumer(self, **config):
-        return self._client(Consumer, ConsumerConfig(**config))
+        return self._client(Consumer, ConsumerConfig(**config), self.numbers)
 
-    def _client(self, kind, config):
+    def _client(self, kind, config, numbers):
         self._clients += 1
         network, clock = self.sim.client(f"client-{self._clients}")
-        bootstrap = [node_name(each) for each in self.numbers]
+        bootstrap = [node_name(each) for each in numbers]
         return kind(network, clock, bootstrap, name_of=node_name, config=config)
 
     # --- what brokers answer ------------------------------------------------------------------
@@ -178,7 +178,14 @@ class FakeBrokers:
             )
             unknown = ErrorCode.NONE if partitions else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             code = self.topic_errors.get(topic, unknown)
-            topics.append(MetadataTopic(topic=topic, error_code=code, partitions=partitions))
+            topics.append(
+                MetadataTopic(
+                    topic=topic,
+                    error_code=code,
+                    topic_id=self.topic_ids.get(topic),
+                    partitions=partitions,
+                )
+            )
         nodes = tuple(Node(BrokerId(each), node_name(each), 9092) for each in self.numbers)
         return MetadataResponse(brokers=nodes, topics=tuple(topics))
 

@@ -13,6 +13,7 @@ from actors.client.errors import (
 )
 from actors.config import BadConfig
 from tests.actors.client.brokers import LOST, ORDERS_0, ORDERS_1, FakeBrokers
+from wire.codec import decode
 from wire.data import (
     AbortedTransaction,
     Fetch,
@@ -159,6 +160,13 @@ async def test_a_leader_has_one_fetch_at_a_time_for_all_its_partitions(sim):
 
     requests = brokers.sent(Fetch)
     assert sorted(each.partition for each in requests[0].partitions) == partitions
+
+
+async def test_a_fetch_that_waits_at_the_leader_is_not_sent_again(sim, brokers, reading):
+    for _ in range(5):
+        assert await reading.poll(20) == []
+
+    assert len(brokers.sent(Fetch)) == 1
 
 
 async def test_partitions_take_turns(sim):
@@ -360,6 +368,32 @@ async def test_a_consumer_follows_the_leader(sim, brokers, reading):
     assert (last.current_leader_epoch, last.fetch_offset) == (1, 1)
 
 
+async def test_what_a_former_leader_answers_late_is_not_shown_twice(sim, brokers):
+    def answer_and_move(me, request):
+        if me == 2:
+            return fetched(b"", ErrorCode.FENCED_LEADER_EPOCH, ORDERS_1)
+        answer = brokers.answer(me, request)
+        for each in (ORDERS_0, ORDERS_1):
+            brokers.lead(each, 2, 1)
+        return answer
+
+    async with brokers.consumer(auto_offset_reset="none") as consumer:
+        consumer.assign([ORDERS_0, ORDERS_1])
+        await consumer.beginning_offsets([ORDERS_0, ORDERS_1])  # the leaders are known
+        for each in (ORDERS_0, ORDERS_1):
+            await consumer.seek(each, 0)
+        brokers.write(ORDERS_0, b"a")
+        brokers.script(Fetch, answer_and_move, answer_and_move)
+        sim.hold("broker-1", "client-1")
+        first = await consumer.poll(10_000)
+        late = sim.network.under_hold()["broker-1", "client-1"]
+        sim.heal()
+
+        assert values(first) == [b"a"]
+        assert any(isinstance(decode(each.payload), FetchResponse) for each in late)
+        assert await consumer.poll() == []
+
+
 async def test_a_consumer_outlives_a_dead_leader(sim, brokers, reading):
     brokers.write(ORDERS_0, b"a")
     await reading.poll()
@@ -486,6 +520,22 @@ async def test_a_seek_forgets_what_was_fetched_and_what_is_under_way(sim, broker
         assert values(await consumer.poll()) == [b"0", b"1"]
 
 
+@pytest.mark.parametrize("group", [None, "shop"])
+async def test_a_seek_counts_more_than_a_position_that_is_being_looked_up(sim, brokers, group):
+    async with brokers.consumer(group_id=group, auto_offset_reset="earliest") as consumer:
+        consumer.assign([ORDERS_0])
+        await consumer.beginning_offsets([ORDERS_0])
+        if group is not None:
+            await consumer.commit({ORDERS_0: 3})
+        sim.hold("broker-1", "client-1")
+        await consumer.poll(50)
+        await consumer.seek(ORDERS_0, 5)
+        sim.heal()
+        await sim.sleep(50)
+
+        assert await consumer.position(ORDERS_0) == 5
+
+
 async def test_offsets_by_time_and_at_both_ends(sim, brokers):
     brokers.starts[ORDERS_0] = 3
     brokers.write(ORDERS_0, b"a", b"b", time=10_000)
@@ -609,10 +659,15 @@ async def test_an_error_that_will_not_pass_is_told(sim, brokers, reading):
     brokers.script(
         Fetch,
         fetched(b"", ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+        fetched(b"", ErrorCode.CORRUPT_MESSAGE),
         FetchResponse(error_code=ErrorCode.INVALID_REQUEST),
     )
 
-    for code in (ErrorCode.TOPIC_AUTHORIZATION_FAILED, ErrorCode.INVALID_REQUEST):
+    for code in (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.CORRUPT_MESSAGE,
+        ErrorCode.INVALID_REQUEST,
+    ):
         with pytest.raises(Exception, match=code.name) as raised:
             await reading.poll(60_000)
         assert raised.value.code is code

@@ -49,9 +49,9 @@ class FragileFile:
         self._disk.step()
         return self._file.append(data)
 
-    def write_at(self, position: int, data: Data) -> None:
+    def write_at(self, position: int, *data: Data) -> None:
         self._disk.step()
-        self._file.write_at(position, data)
+        self._file.write_at(position, *data)
 
     def read_at(self, position: int, length: int) -> bytes:
         return self._file.read_at(position, length)

@@ -1,0 +1,78 @@
+"""Brokers that came back while no controller looked: they may lack what they had."""
+
+import pytest
+
+from actors.controller.context import ControllerContext
+from actors.node import node_name
+from tests.support.data import produce, values_on
+from tests.support.drive import Drive
+from wire.ids import NO_LEADER
+
+
+@pytest.fixture
+async def drive(sim) -> Drive:
+    return await Drive.start(sim, 3)
+
+
+async def come_back_unnoticed(drive: Drive, *brokers: int) -> None:
+    """Brokers lose power and come back, then the controller dies that saw nothing of it."""
+    controller = drive.controller_id
+    drive.sim.pause(node_name(controller))
+    for broker in brokers:
+        drive.sim.lose_unsynced(node_name(broker))
+        drive.vanish(broker)
+        await drive.cluster.start_broker(broker)
+    drive.vanish(controller)
+    await drive.settle()
+
+
+@pytest.mark.parametrize("is_guarded", [True, False], ids=["guarded", "as Kafka 2.8"])
+async def test_a_broker_that_came_back_does_not_lead_where_another_stayed(
+    drive, monkeypatch, is_guarded
+):
+    if not is_guarded:
+        monkeypatch.setattr(ControllerContext, "note_returned", lambda *_: None)
+    orders = await drive.create("orders", [1, 2, 3])
+    await produce(drive, orders, b"committed", acks=-1)
+
+    await come_back_unnoticed(drive, 2)
+
+    assert drive.state("orders").leader == (3 if is_guarded else 2)
+    assert values_on(drive, 3, orders) == ([b"committed"] if is_guarded else [])
+
+
+async def test_a_broker_that_came_back_is_in_sync_again_once_it_has_everything(drive):
+    orders = await drive.create("orders", [1, 2, 3])
+    await produce(drive, orders, b"committed", acks=-1)
+
+    await come_back_unnoticed(drive, 2)
+    await drive.restart(1)
+
+    assert sorted(drive.state("orders").isr) == [1, 2, 3]
+    assert [values_on(drive, each, orders) for each in (1, 2, 3)] == [[b"committed"]] * 3
+    assert drive.context.returned == {}
+
+
+async def test_where_nobody_stayed_one_that_came_back_leads(drive):
+    orders = await drive.create("orders", [1, 2, 3])
+
+    await come_back_unnoticed(drive, 2, 3)
+
+    assert drive.state("orders").leader == 2 != NO_LEADER
+    assert drive.state("orders").isr == (2, 3)
+
+
+async def test_a_session_that_was_lost_with_the_controllers_is_a_life_that_ended(drive):
+    orders = await drive.create("orders", [2, 3])
+    epoch = drive.state("orders").leader_epoch
+    drive.sim.pause(node_name(1))
+    drive.sim.expire_session(node_name(2))  # it lives, and registers anew
+    await drive.sim.sleep(1_000)
+
+    drive.vanish(1)
+    await drive.settle()
+
+    assert drive.state("orders").leader == 3
+    assert drive.state("orders").leader_epoch > epoch
+    assert sorted(drive.state("orders").isr) == [2, 3]
+    assert orders in drive.node(3).replica_manager.replicas
