@@ -10,6 +10,9 @@ from tempfile import TemporaryFile
 from typing import Any, Final, Protocol, Self
 
 from actors.client.admin import Admin
+from actors.client.config import ConsumerConfig, ProducerConfig
+from actors.client.consumer import Consumer
+from actors.client.producer import Producer
 from actors.config import BrokerConfig
 from actors.node import Node, NodeState, node_name
 from runtime.embedded import EmbeddedZooKeeper
@@ -148,9 +151,22 @@ class NodeCluster:
 
     def admin(self) -> Admin:
         """An administrator's client of this cluster."""
+        return Admin(*self._client("admin"), name_of=node_name)
+
+    def producer(self, **options: Any) -> Producer:
+        """A client that sends records; options are those of ProducerConfig."""
+        config = ProducerConfig(**options)
+        return Producer(*self._client("producer"), name_of=node_name, config=config)
+
+    def consumer(self, **options: Any) -> Consumer:
+        """A client that reads records; options are those of ConsumerConfig."""
+        config = ConsumerConfig(**options)
+        return Consumer(*self._client("consumer"), name_of=node_name, config=config)
+
+    def _client(self, kind: str) -> tuple[Network, Clock, list[str]]:
         self._clients += 1
-        network, clock = self._universe.client(f"admin-{self._clients}")
-        return Admin(network, clock, [node_name(each) for each in self.brokers], name_of=node_name)
+        network, clock = self._universe.client(f"{kind}-{self._clients}")
+        return network, clock, [node_name(each) for each in self.brokers]
 
     def _node(self, broker: int) -> Node:
         if broker not in self.nodes:

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from enum import Enum
 from typing import Final
 
-from actors.broker.administrator import Administrator, OfficeChanged
+from actors.administration.auto_topics import OFFSETS_TOPIC
+from actors.broker.administrator import Administrator, AutoCreateTopics, OfficeChanged
 from actors.broker.api import Api
 from actors.broker.config_watcher import ConfigWatcher
 from actors.broker.registration import (
@@ -22,6 +23,7 @@ from actors.broker.replica_manager import LoadLogs, ReplicaManager
 from actors.broker.shutdown import say_goodbye
 from actors.config import BrokerConfig
 from actors.controller.controller import Controller
+from actors.coordinator.coordinator import GroupCoordinator
 from runtime.ref import Ref
 from runtime.system import System
 from runtime.world import World
@@ -77,6 +79,13 @@ class Node:
         )
         self._administrator = Administrator(world, config, self.replica_manager.ref)
         self.replica_manager.administrator = self._administrator.ref
+        coordinator = GroupCoordinator(
+            world,
+            config,
+            self.replica_manager.ref,
+            lambda: self._administrator.ref.tell(AutoCreateTopics((OFFSETS_TOPIC,))),
+        )
+        self.replica_manager.coordinator = coordinator.ref
         watcher = ConfigWatcher(world, config, self.controller.ref, self.replica_manager.ref)
         self._registration = Registration(
             world,
@@ -87,6 +96,7 @@ class Node:
         )
         self._actors = {
             "replica-manager": self.replica_manager,
+            "group-coordinator": coordinator,
             "controller": self.controller,
             "administrator": self._administrator,
             "config-watcher": watcher,

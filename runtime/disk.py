@@ -115,7 +115,7 @@ class RealFile:
     def write_at(self, position: int, *data: Data) -> None:
         self._check_writable(position)
         views = [memoryview(each).cast("B") for each in data]
-        length = sum(map(len, views))
+        length = len(views[0]) if len(views) == 1 else sum(map(len, views))
         if not length:
             return
         written = 0

@@ -6,18 +6,20 @@ is its own (B156).
 """
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from actors.broker.fetching import Advanced, Fetched, FetchState, LeaderSpan, Position
-from actors.broker.log.appending import UnexpectedAppend
+from actors.broker.log.appending import UnexpectedAppend, UnexpectedAppendOffset
 from actors.broker.log.manager import LogManager
 from actors.broker.quota import ReplicationQuota
 from actors.broker.replica import Replica, Replicas
 from actors.broker.truncation import Generation, cut_for
 from runtime.world import World
 from wire.data import EpochEndOffset, FetchResult, OffsetForLeaderEpochResult
-from wire.errors import BadData, KafkaStorageError
+from wire.errors import ApiError, KafkaStorageError
 from wire.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
+from wire.records import batches
 from wire.trace import FollowerFailed, HighWatermarkMoved, LogTruncated, RecordsAppended
 
 
@@ -30,6 +32,7 @@ class _Progress:
         self.ended: list[TopicPartition] = []
         self.throttled: list[TopicPartition] = []
         self.cuts: dict[TopicPartition, tuple[Replica, Offset, FetchState]] = {}
+        self.restarts: dict[TopicPartition, tuple[Replica, Offset, FetchResult | None]] = {}
 
     def advanced(self) -> Advanced:
         return Advanced(
@@ -88,23 +91,32 @@ class Following:
             if replica is None or not _is_followed_in(replica, position):
                 continue
             if replica.log_end_offset != position.offset:
-                progress.positions[result.partition] = position_of(replica)
+                progress.positions[result.partition] = position_of(replica, position.state)
                 continue
-            try:
-                self._take(replica, position, result, progress)
-            except KafkaStorageError as error:
-                progress.ended.append(result.partition)
-                self._failed(error)
-            except (BadData, UnexpectedAppend) as error:
-                progress.failed.append(result.partition)
-                self._trace_failure(replica, error)
+            self._guarded(replica, progress, partial(self._take, replica, result, progress))
+        await self._restart(logs, progress)
         await self._finish_cuts(logs, progress)
         fetched.fetcher.tell(progress.advanced())
 
-    def _take(self, replica: Replica, position: Position, result: Any, progress: _Progress) -> None:
+    def _guarded(self, replica: Replica, progress: _Progress, act: Callable[[], None]) -> None:
+        """Do something with one partition; what goes wrong is its own affair (B156)."""
+        at = replica.partition
+        try:
+            act()
+        except KafkaStorageError as error:
+            progress.ended.append(at)
+            self._failed(error)
+        except UnexpectedAppend as error:  # it would be the same the next time
+            progress.ended.append(at)
+            self._trace_failure(replica, error)
+        except ApiError as error:  # a corrupt batch, or its topic's configuration is not known yet
+            progress.failed.append(at)
+            self._trace_failure(replica, error)
+
+    def _take(self, replica: Replica, result: Any, progress: _Progress) -> None:
         match result:
             case FetchResult(diverging_epoch=None):
-                self._append(replica, result, progress)
+                self._append_or_restart(replica, result, progress)
             case FetchResult(diverging_epoch=EpochEndOffset() as found):
                 # As Kafka since 3.5: what was truncated says nothing of the high watermark.
                 self._plan(replica, found.leader_epoch, found.end_offset, progress)
@@ -113,7 +125,22 @@ class Following:
                 epoch = NO_LEADER_EPOCH if is_old else result.leader_epoch
                 self._plan(replica, epoch, result.end_offset, progress)
             case LeaderSpan():
-                self._find_again(replica, position, result, progress)
+                self._find_again(replica, result, progress)
+
+    def _append_or_restart(
+        self, replica: Replica, result: FetchResult, progress: _Progress
+    ) -> None:
+        try:
+            self._append(replica, result, progress)
+        except UnexpectedAppendOffset:
+            # As Partition.appendRecordsToFollower: the leader's log starts within a batch, and so
+            # does this one, which has nothing yet; but a batch is stored as a whole.
+            if replica.log_start_offset < replica.log_end_offset:
+                raise
+            first = next(iter(batches(result.records or b""))).header.base_offset
+            if first >= replica.log_end_offset:
+                raise
+            progress.restarts[replica.partition] = (replica, first, result)
 
     def _append(self, replica: Replica, result: FetchResult, progress: _Progress) -> None:
         """B157: what follows the log's end, then the high watermark, then the log start."""
@@ -132,11 +159,13 @@ class Following:
                 )
             )
         start = min(result.log_start_offset, replica.log_end_offset)
-        if start > replica.log_start_offset and replica.log is not None:
-            replica.log.move_log_start_offset(start)
+        has_moved = start > replica.log_start_offset and replica.log is not None
+        if has_moved:
+            replica.opened().move_log_start_offset(start)
             replica.cut_high_watermark()
-        if records:
+        if records or has_moved:
             progress.positions[replica.partition] = position_of(replica)
+        if records:
             self._throttle(replica, len(records), result.high_watermark, progress)
 
     def _throttle(
@@ -169,22 +198,22 @@ class Following:
         state = FetchState.TRUNCATING if again else FetchState.FETCHING
         progress.cuts[replica.partition] = (replica, cut.offset, state)
 
-    def _find_again(
-        self, replica: Replica, position: Position, span: LeaderSpan, progress: _Progress
-    ) -> None:
+    def _find_again(self, replica: Replica, span: LeaderSpan, progress: _Progress) -> None:
         """B155: the offset is not in the leader's log."""
-        if span.log_end_offset < replica.log_end_offset:
-            progress.cuts[replica.partition] = (replica, span.log_end_offset, FetchState.FETCHING)
-        elif span.log_start_offset > replica.log_end_offset:
-            progress.cuts[replica.partition] = (replica, span.log_start_offset, FetchState.LOST)
-        else:
-            progress.positions[replica.partition] = position_of(replica)
-
-    async def _finish_cuts(self, logs: LogManager, progress: _Progress) -> None:
-        lost = {at: cut for at, cut in progress.cuts.items() if cut[2] is FetchState.LOST}
-        for at, (replica, offset, _) in lost.items():
-            del progress.cuts[at]
+        at, end = replica.partition, replica.log_end_offset
+        if span.log_end_offset < end:
+            progress.cuts[at] = (replica, span.log_end_offset, FetchState.FETCHING)
+        elif span.log_start_offset > end:
             replica.opened()
+            progress.restarts[at] = (replica, span.log_start_offset, None)
+        else:  # it is there by now; if it is refused again, then not at once
+            progress.positions[at] = position_of(replica)
+            progress.failed.append(at)
+
+    async def _restart(self, logs: LogManager, progress: _Progress) -> None:
+        """Empty logs, and let them go on from elsewhere: with what was brought, if anything was."""
+        for at, (replica, offset, result) in progress.restarts.items():
+            before = replica.log_end_offset
             try:
                 await logs.truncate_fully_and_start_at(at, offset)
             except KafkaStorageError as error:
@@ -192,7 +221,12 @@ class Following:
                 self._failed(error)
                 continue
             replica.high_watermark = offset
+            self._trace_cut(replica, before)
             progress.positions[at] = position_of(replica)
+            if result is not None:
+                self._guarded(replica, progress, partial(self._append, replica, result, progress))
+
+    async def _finish_cuts(self, logs: LogManager, progress: _Progress) -> None:
         failed = await self._cut(logs, progress.cuts)
         for at, (replica, _, state) in progress.cuts.items():
             if at in failed:
@@ -217,18 +251,15 @@ class Following:
                 continue
             replica = cuts[at][0]
             replica.cut_high_watermark()
-            self._world.trace(
-                LogTruncated(
-                    at.topic,
-                    at.partition,
-                    replica.leader_epoch,
-                    before[at],
-                    replica.log_end_offset,
-                )
-            )
+            self._trace_cut(replica, before[at])
         return failed
 
     # --- traces -----------------------------------------------------------------------------------
+
+    def _trace_cut(self, replica: Replica, before: Offset) -> None:
+        at, epoch = replica.partition, replica.leader_epoch
+        end = replica.log_end_offset
+        self._world.trace(LogTruncated(at.topic, at.partition, epoch, before, end))
 
     def _trace_append(self, replica: Replica, first: Offset, last: Offset) -> None:
         at, epoch = replica.partition, replica.leader_epoch

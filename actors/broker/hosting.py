@@ -5,7 +5,7 @@ one LeaderAndIsr leaders are made first, then followers (B136). A replica that i
 log and its high watermark; one that is deleted frees its name before the answer.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
 from actors.broker.fetchers import Fetchers
@@ -217,6 +217,16 @@ class Hosting:
         self._announce(replica, "deleted" if entry.delete else "stopped")
         return ErrorCode.NONE
 
+    def lose(self, partitions: Iterable[TopicPartition]) -> None:
+        """Their disk has failed."""
+        for partition in partitions:
+            self.offline.add(partition)
+            replica = self._replicas.get(partition)
+            if replica is not None:
+                self.drop(partition)
+                self._on_leadership(partition, replica.leader_epoch, False)
+        self._fetchers.stop_idle()
+
     def drop(self, partition: TopicPartition) -> None:
         """This broker no longer holds a replica of it."""
         self._fetchers.unfollow((partition,))
@@ -229,7 +239,9 @@ class Hosting:
 
     def _announce(self, replica: Replica, role: str) -> None:
         hosted, partition = replica.hosted, replica.partition
-        self._on_leadership(partition, hosted.leader_epoch, role == "leader")
+        # A topic that is made anew begins with epoch 0: what is deleted leaves none behind.
+        epoch = LEADER_EPOCH_DURING_DELETE if role == "deleted" else hosted.leader_epoch
+        self._on_leadership(partition, epoch, role == "leader")
         if self._world.trace.is_on:
             self._world.trace(
                 ReplicaRoleChanged(

@@ -1,9 +1,10 @@
 """A leader's watch over who is in sync.
 
 Rule: an ISR changes when ZooKeeper has it, and the write is awaited aside: until the answer both
-the old and the new one count for the high watermark (B121), and no other change of it is begun.
-What the controller decided meanwhile wins. Nobody is left out before a look that finds him lagging
-(B159); what ZooKeeper refused stays as it was until the next look (B162).
+the old and the new one count for the high watermark (B121), and no other change of it is begun;
+whoever catches up meanwhile joins next. What the controller decided meanwhile wins. Nobody is left
+out before a look that finds him lagging (B159); what ZooKeeper refused stays as it was until the
+next look (B162).
 """
 
 from collections.abc import Awaitable, Callable
@@ -115,6 +116,7 @@ class InSync:
         is_lost = isinstance(result.outcome.error, KeeperError)
         written = {} if is_lost else result.outcome.get()
         was_empty = self._changes.is_empty
+        proposal: Proposal = {}
         for partition, (hosted, _) in result.wanted.items():
             replica = self._replicas.get(partition)
             if replica is None or replica.hosted is not hosted:
@@ -124,6 +126,11 @@ class InSync:
                 replica.hosted = written[partition]
                 self._changes.note(replica.hosted)
                 self._advance(replica)  # as Kafka since 3.1: nothing else may (H39)
+                late = tuple(each for each in replica.joining_next if replica.may_join(each))
+                if late:
+                    proposal[partition] = (*replica.hosted.isr, *late)
+            replica.joining_next = {}
+        self.propose(proposal)
         if was_empty and not self._changes.is_empty:
             self._after(CHECK_MS, TellIsrChanges())
 

@@ -39,8 +39,9 @@ class MetadataCache:
         self.topics: dict[str, dict[int, UpdateMetadataPartition]] = {}
         self.topic_ids: dict[str, TopicId] = {}
 
-    def update(self, update: UpdateMetadata) -> None:
-        """Take in what the controller says."""
+    def update(self, update: UpdateMetadata) -> frozenset[str]:
+        """Take in what the controller says; the topics that are gone by it."""
+        gone = set()
         self.controller = update.controller_id
         self.brokers = {broker.id: broker for broker in update.live_brokers}
         self.topic_ids.update(update.topic_ids)
@@ -51,10 +52,12 @@ class MetadataCache:
                 numbers = topics.get(topic, {})
                 numbers.pop(number, None)
                 if not numbers:
-                    topics.pop(topic, None)
+                    if topics.pop(topic, None) is not None:
+                        gone.add(topic)
                     self.topic_ids.pop(topic, None)
                 continue
             topics.setdefault(topic, {})[number] = entry
+        return frozenset(gone)
 
     def forget_topics(self) -> None:
         """A new life is told everything anew; what was deleted meanwhile nobody mentions.

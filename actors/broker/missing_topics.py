@@ -17,7 +17,8 @@ def describe_or_create(
 ) -> tuple[MetadataResponse, tuple[str, ...]]:
     """What a client may know, and which topics are to be created for it."""
     response = cache.describe(request)
-    if not request.allow_auto_topic_creation or not config.auto_create_topics_enable:
+    is_wanted = request.allow_auto_topic_creation and config.auto_create_topics_enable
+    if not is_wanted or not cache.brokers:  # a broker that was told nothing yet knows no topic
         return response, ()
     missing = [each.topic for each in response.topics if each.topic not in cache.topics]
     if not missing:

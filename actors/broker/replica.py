@@ -86,6 +86,7 @@ class Replica:
         "followers",
         "high_watermark",
         "hosted",
+        "joining_next",
         "log",
         "pending_isr",
         "settings",
@@ -105,6 +106,7 @@ class Replica:
         self.epoch_start_offset: Offset = NO_OFFSET  # of a leader: its log's end when it became one
         self.followers: dict[BrokerId, Follower] = {}
         self.pending_isr: tuple[BrokerId, ...] | None = None  # on its way to ZooKeeper
+        self.joining_next: dict[BrokerId, None] = {}  # caught up while that one was on its way
         self._open_log = open_log
 
     @property
@@ -151,6 +153,7 @@ class Replica:
         """Lead, in a new epoch: what is known of the others is no longer (B137)."""
         self.hosted = hosted
         self.pending_isr = None
+        self.joining_next = {}
         self.epoch_start_offset = self.log_end_offset
         if self.log is not None:
             self.log.begin_epoch(hosted.leader_epoch)
@@ -164,6 +167,7 @@ class Replica:
         """Follow; only a leader knows who is in sync (B138)."""
         self.hosted = hosted
         self.pending_isr = None
+        self.joining_next = {}
         self.epoch_start_offset = NO_OFFSET
         self.followers = {}
 
@@ -209,7 +213,6 @@ class Replica:
         follower = self.followers.get(broker)
         return (
             follower is not None
-            and self.pending_isr is None
             and self.hosted.may_join(broker)
             and follower.log_end_offset >= max(self.high_watermark, self.epoch_start_offset)
         )

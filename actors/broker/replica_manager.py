@@ -36,6 +36,7 @@ from actors.broker.settings import BrokerConfigChanged, Settings, TopicConfigCha
 from actors.broker.truncation import Generation
 from actors.broker.upkeep import Done, Due, Upkeep
 from actors.config import BrokerConfig
+from actors.coordinator.messages import TopicsDeleted
 from runtime.actor import Actor
 from runtime.keeper import KeeperError
 from runtime.ref import Receiver
@@ -132,7 +133,7 @@ class ReplicaManager(Actor):
         self._broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
         self._told_in: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # the life of the last UpdateMetadata
         self._is_learning = False
-        self.replicas: dict[TopicPartition, Replica] = {}
+        self.replicas = replicas = dict[TopicPartition, Replica]()
         self.cache = MetadataCache(listener)
         self._waits = MetadataWaits(self.cache, self.after)
         self._settings = Settings(world, config)
@@ -146,12 +147,7 @@ class ReplicaManager(Actor):
             failed=self._on_storage_failure,
         )
         self._in_sync = InSync(
-            world,
-            config,
-            self.replicas,
-            advance=self.leading.advance,
-            after=self.after,
-            pipe=self.pipe,
+            world, config, replicas, advance=self.leading.advance, after=self.after, pipe=self.pipe
         )
         self._fetchers = Fetchers(world, config, system, name_of, self.ref)
         self._following = Following(
@@ -358,7 +354,9 @@ class ReplicaManager(Actor):
         if request.broker_epoch > self._told_in:  # the first word to this life: all is told anew
             self._told_in = request.broker_epoch
             self.cache.forget_topics()
-        self.cache.update(request)
+        gone = self.cache.update(request)
+        if gone and self.coordinator is not None:
+            self.coordinator.tell(TopicsDeleted(gone))
         self._waits.look()
 
     def _describe(self, request: Metadata) -> MetadataResponse:
@@ -386,10 +384,7 @@ class ReplicaManager(Actor):
 
     async def _on_log_dir_failed(self, failed: LogDirFailed) -> None:
         """Give the replicas up, and let the controller ask what is left."""
-        self._hosting.offline |= failed.partitions
-        for partition in sorted(failed.partitions):
-            self._hosting.drop(partition)
-        self._fetchers.stop_idle()
+        self._hosting.lose(sorted(failed.partitions))
         kind = LogDirEventNotificationZNode
         try:
             await self._world.keeper.create(

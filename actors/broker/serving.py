@@ -107,8 +107,12 @@ class Serving:
             follower = replica.followers[reader.replica_id]
             start, end = wanted.log_start_offset, replica.log_end_offset
             follower.asked(wanted.fetch_offset, start, end, reader.line)
-            if replica.may_join(reader.replica_id):
+            if not replica.may_join(reader.replica_id):
+                continue
+            if replica.pending_isr is None:
                 joining[wanted.partition] = (*replica.hosted.isr, reader.replica_id)
+            else:  # it will not ask for the partition again: what has not changed is not named
+                replica.joining_next[reader.replica_id] = None
         self._propose(joining)
         for wanted in request.partitions:
             if wanted.partition not in refused:

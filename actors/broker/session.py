@@ -1,11 +1,14 @@
 """A follower's half of a fetch session: what the leader knows, and what it has to be told.
 
 Rule: a request names the partitions that differ from what the leader remembers, and no others
-(KIP-227). Whatever goes wrong, the next request begins a session with all of them.
+(KIP-227). Whatever goes wrong, the next request begins a session with all of them. Without leader
+epochs in it a request cannot tell for which reign of its leader it was made, so those generations
+name everything each time.
 """
 
 from actors.config import BrokerConfig
 from wire.data import (
+    FINAL_SESSION_EPOCH,
     INITIAL_SESSION_EPOCH,
     NO_SESSION,
     Fetch,
@@ -21,7 +24,9 @@ class Session:
         self._config = config
         self._id = NO_SESSION
         self._former = NO_SESSION  # to be ended by the leader
-        self._epoch = INITIAL_SESSION_EPOCH
+        is_kept = config.replication_generation == "kip-320"
+        self._first = INITIAL_SESSION_EPOCH if is_kept else FINAL_SESSION_EPOCH
+        self._epoch = self._first
         self._changed: dict[TopicPartition, None] = {}
         self._forgotten: dict[TopicPartition, None] = {}
         self._asked: dict[TopicPartition, FetchPartition] = {}  # as the leader remembers it
@@ -46,7 +51,7 @@ class Session:
 
     def request(self) -> Fetch:
         """The next request; all of it is sent."""
-        is_new = self._epoch == INITIAL_SESSION_EPOCH
+        is_new = self._epoch == self._first
         named = self.wanted if is_new else self._changed
         partitions = tuple(self.wanted[each] for each in named)
         forgotten = () if is_new else tuple(self._forgotten)
@@ -80,6 +85,6 @@ class Session:
     def reset(self) -> None:
         """Begin again: the next request names everything."""
         self._id = NO_SESSION
-        self._epoch = INITIAL_SESSION_EPOCH
+        self._epoch = self._first
         self._changed = dict.fromkeys(self.wanted)
         self._forgotten.clear()

@@ -148,7 +148,7 @@ class Fetches:
             and error.code is not ErrorCode.CORRUPT_MESSAGE
         )
         if is_passing:
-            self._metadata.mark_stale()
+            self._metadata.doubt(asked.assigned.partition)
             backoff_ms = self._config.retry_backoff_ms
             asked.assigned.retry_at_ms = self._clock.elapsed_ms() + backoff_ms
         else:

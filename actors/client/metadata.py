@@ -68,6 +68,7 @@ class ClientMetadata:
         self._allow_auto_topic_creation = allow_auto_topic_creation
         self._topics: dict[str, _Topic] = {}
         self._wanted: dict[str, None] = {}
+        self._doubted: set[TopicPartition] = set()
         self._is_stale = False
         self._is_refreshing = False
         self._asked_at_ms = -max_age_ms  # when the last request went out
@@ -79,7 +80,7 @@ class ClientMetadata:
         """Who leads, if somebody does."""
         topic = self._topics.get(partition.topic)
         known = None if topic is None else topic.partitions.get(partition.partition)
-        if known is None or known.leader < 0:
+        if known is None or known.leader < 0 or partition in self._doubted:
             return None
         return Leader(known.leader, known.leader_epoch)
 
@@ -113,8 +114,15 @@ class ClientMetadata:
     # --- refreshing ------------------------------------------------------------------------------
 
     def mark_stale(self) -> None:
-        """Something that was believed is no longer so."""
+        """Something that is known may be no longer so."""
         self._is_stale = True
+
+    def doubt(self, partition: TopicPartition) -> None:
+        """Its leader failed us: it is not asked again before somebody has said who leads now.
+
+        Else a retry might go to a dead leader while the answer is under way, and wait there long.
+        """
+        self._doubted.add(partition)
 
     def keep_fresh(self, partitions: Iterable[TopicPartition] = (), topic: str = "") -> float:
         """Ask aside if something is stale or missing; how soon to come back if nothing rings."""
@@ -148,10 +156,12 @@ class ClientMetadata:
 
     async def _refresh(self, *, was_stale: bool) -> None:
         asked = tuple(sorted(self._wanted))
+        doubted = frozenset(self._doubted)
         request = Metadata(topics=asked, allow_auto_topic_creation=self._allow_auto_topic_creation)
         try:
             response = await self._connection.call_any(request, ATTEMPT_MS)
             self._take(asked, response)
+            self._doubted -= doubted
             self.failure = None
             if was_stale:
                 self._connection.turn()  # what it said may be why we had to ask

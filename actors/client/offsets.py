@@ -4,7 +4,7 @@ Rule: it is asked again until the deadline as long as the failure may pass; a pa
 found is told at once, whatever becomes of the others.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
 from actors.client.answers import by_partition, error_of
 from actors.client.config import ISOLATION_LEVELS, ConsumerConfig
@@ -49,18 +49,18 @@ class OffsetLookup:
             led = self._by_leader(missing)
             within_ms = min(self._config.request_timeout_ms, deadline.left_ms)
             calls = [self._ask(leader, each, times, within_ms) for leader, each in led.items()]
-            for outcome in await all_of(calls):
+            for asked, outcome in zip(led.values(), await all_of(calls), strict=True):
                 if isinstance(outcome.error, ApiError):
-                    failure = self._passing(outcome.error)
+                    failure = self._passing(outcome.error, asked)
                     continue
                 for partition, result in outcome.get().items():
                     if result.error_code is ErrorCode.NONE:
                         del missing[partition]
                         found(partition, result)
                     else:
-                        failure = self._passing(error_of(result, "ListOffsets of"))
+                        failure = self._passing(error_of(result, "ListOffsets of"), [partition])
             if missing and deadline.is_over:
-                raise failure if failure and led else self._leaderless(min(missing))
+                raise self._why_missing(min(missing), failure)
             if missing and led:
                 backoff_ms = max(1, self._config.retry_backoff_ms)
                 await self._clock.sleep(min(backoff_ms, deadline.left_ms))
@@ -103,14 +103,18 @@ class OffsetLookup:
                 raise MalformedMessage(f"offset {each.offset} was answered for {each.partition}")
         return results
 
-    def _passing(self, error: ApiError) -> ApiError:
+    def _passing(self, error: ApiError, partitions: Iterable[TopicPartition]) -> ApiError:
         """Remember what may pass, raise what does not."""
         if not may_pass(error.code):
             raise error
-        self._metadata.mark_stale()
+        for each in partitions:
+            self._metadata.doubt(each)
         return error
 
-    def _leaderless(self, partition: TopicPartition) -> Exception:
+    def _why_missing(self, partition: TopicPartition, failure: ApiError | None) -> Exception:
+        is_led = partition.partition in self._metadata.partitions_with_leaders(partition.topic)
+        if failure is not None and is_led:
+            return failure
         why = self._metadata.why_unknown(partition.topic) or self._metadata.failure
         if why is not None:
             return type(why)(f"{partition} has no leader: {why}")

@@ -143,6 +143,6 @@ class Sender:
         if is_final or batch.attempts > self._config.retries:
             self.batches.fail(batch, error)
             return
-        self._metadata.mark_stale()
+        self._metadata.doubt(batch.partition)
         retry_at_ms = self._clock.elapsed_ms() + self._config.retry_backoff_ms
         self.batches.give_back(batch, retry_at_ms)

@@ -39,7 +39,7 @@ class ConsumerRecord(Struct, frozen=True, gc=False):
 
 
 class FetchedBatches(Struct, frozen=True, gc=False):
-    """Whole batches of one partition, not decoded, their CRCs not checked by anyone else."""
+    """Whole batches of one partition, not decoded; their CRCs are true, if check.crcs is."""
 
     partition: TopicPartition
     start_offset: Offset  # records before it, in the first batch, were not asked for
@@ -149,8 +149,10 @@ class Assigned:
     # --------------------------------------------------------------------------------------------
 
     def _unsound(self, error: BadData, *, is_first: bool) -> None:
-        """A bad batch is fetched again, since it may be good there, and told when it comes first:
-        what lies before it was read well."""
+        """A bad batch is fetched again: it may have been good where it came from.
+
+        It is told of when it comes first, since what lies before it was read well.
+        """
         self.drop()
         if is_first:
             raise type(error)(f"{self.partition} at offset {self.position}: {error}") from error

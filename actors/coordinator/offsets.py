@@ -14,6 +14,7 @@ from msgspec import Struct
 from actors.coordinator.records import Change, OffsetKey, OffsetValue
 from wire.errors import ErrorCode
 from wire.ids import NO_TIMESTAMP_MS, Offset, TopicPartition
+from wire.java import absolute, string_hash
 
 _NOT_AVAILABLE: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 _COMMIT_ERRORS: Final = {
@@ -38,16 +39,7 @@ def commit_error(append_error: ErrorCode) -> ErrorCode:
 
 def partition_for(group: str, partitions: int) -> int:
     """Which partition of __consumer_offsets a group is in (B175)."""
-    return (java_hash(group) & 0x7FFFFFFF) % partitions  # as Utils.abs: not Java's Math.abs
-
-
-def java_hash(text: str) -> int:
-    """The bits of Java's String.hashCode, which goes by UTF-16 units."""
-    value = 0
-    units = text.encode("utf-16-be")
-    for high, low in zip(units[::2], units[1::2], strict=True):
-        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
-    return value
+    return absolute(string_hash(group)) % partitions
 
 
 class _Entry(Struct, frozen=True, gc=False):

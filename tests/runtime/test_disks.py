@@ -110,6 +110,24 @@ class TestBytes:
 
         assert (file.read_at(0, 9), file.append(b"!")) == (b"abXYZ", 5)
 
+    def test_several_buffers_are_written_one_after_the_other(self, opened: Open) -> None:
+        file = opened("log")
+        file.append(b"abc")
+
+        file.write_at(2, b"12", b"", bytearray(b"3"), memoryview(b"45").cast("H"))
+        file.write_at(9)
+        file.write_at(9, b"", b"")
+
+        assert (file.read_at(0, 99), file.size) == (b"ab12345", 7)
+
+    def test_more_buffers_than_the_kernel_takes_at_once(self, opened: Open) -> None:
+        file = opened("log")
+        parts = [b"%05d" % number for number in range(3000)]
+
+        file.write_at(0, *parts)
+
+        assert file.read_at(0, 99_999) == b"".join(parts)
+
     def test_a_gap_reads_as_zeros_and_nothing_makes_no_gap(self, opened: Open) -> None:
         file = opened("log")
 
@@ -415,6 +433,8 @@ class TestRealDisk:
             assert (real.size("log"), file.size) == (4, 4)
             with no_file_longer_than(64), pytest.raises(DiskFull):
                 file.write_at(2, b"x" * 100)
+            with no_file_longer_than(64), pytest.raises(DiskFull):
+                file.write_at(4, b"x" * 50, b"x" * 50)
             assert (real.size("log"), file.append(b"!")) == (4, 4)
 
     async def test_a_replacement_that_does_not_fit_leaves_the_old(self, real: RealDisk) -> None:

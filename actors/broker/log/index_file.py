@@ -6,28 +6,15 @@ by system calls: a full disk is then an error and not a signal, and a close has 
 """
 
 from bisect import bisect_right
-from collections.abc import Sequence
+from typing import Final
 
 from runtime.files import Disk
+
+_BLOCK: Final = 16  # so many entries are read at once
 
 
 class IndexFull(Exception):
     """There is no room for one entry more: the segment must roll."""
-
-
-class _Keys(Sequence[bytes]):
-    """The first bytes of each entry: big-endian and never negative, so they sort as numbers do."""
-
-    def __init__(self, index: "IndexFile", start: int, length: int) -> None:
-        self._index = index
-        self._start = start
-        self._length = length
-
-    def __len__(self) -> int:
-        return self._index.count
-
-    def __getitem__(self, number: int) -> bytes:  # type: ignore[override]  # it is not sliced
-        return self._index.read(number, self._start, self._length)
 
 
 class IndexFile:
@@ -74,8 +61,20 @@ class IndexFile:
         self.last = entries[-self._entry_bytes :]
 
     def count_up_to(self, key: bytes, start: int = 0) -> int:
-        """How many entries have a key, at this place in them, that is not greater."""
-        return bisect_right(_Keys(self, start, len(key)), key)
+        """How many entries have a key, at this place in them, that is not greater.
+
+        Keys are big-endian and never negative, so their bytes sort as numbers do.
+        """
+        size, length, read = self._entry_bytes, len(key), self._file.read_at
+        low, high = 0, self.count
+        while high - low > _BLOCK:
+            middle = (low + high) // 2
+            low, high = (
+                (low, middle) if key < read(middle * size + start, length) else (middle + 1, high)
+            )
+        block = read(low * size, (high - low) * size)
+        keys = [block[at : at + length] for at in range(start, len(block), size)]
+        return low + bisect_right(keys, key)
 
     def all(self) -> bytes:
         """Every entry, in one read."""

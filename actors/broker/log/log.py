@@ -26,6 +26,7 @@ from actors.broker.log.reading import FoundOffset, first_since, floor, read_batc
 from actors.broker.log.retention import count_deletable
 from actors.broker.log.segment import Segment
 from actors.broker.log.segments import Jitter, Segments
+from actors.broker.log.storage import Storage
 from runtime.files import Disk, DiskError
 from runtime.turn import Turn
 from wire.errors import CorruptRecordBatch, KafkaStorageError, OffsetOutOfRange
@@ -166,7 +167,7 @@ class Log:
         if accepted.headers:
             if self.is_closed:
                 raise KafkaStorageError(f"{self.folder} is closed")
-            with _storage(self.folder):
+            with Storage(self.folder):
                 has_rolled = self._segments.write(accepted, self.log_end_offset, now_ms)
             first_offset = accepted.headers[0].base_offset
             self.log_end_offset = accepted.headers[-1].next_offset
@@ -204,12 +205,12 @@ class Log:
         bound = end if max_offset is None else min(max_offset, end)
         if offset >= bound:
             return b""
-        with _storage(self.folder):
+        with Storage(self.folder):
             return read_batches(self._segments.all, offset, max_bytes, bound, min_one_batch)
 
     def offset_for_timestamp(self, timestamp_ms: int) -> FoundOffset | None:
         """The first record that is not earlier; None if there is none."""
-        with _storage(self.folder):
+        with Storage(self.folder):
             return first_since(self._segments.all, timestamp_ms, self.log_start_offset)
 
     # --- shortening ---------------------------------------------------------------------------
@@ -227,7 +228,7 @@ class Log:
         if not segments or offset < segments[0].base_offset:
             self.truncate_fully_and_start_at(offset)
             return True
-        with _storage(self.folder):
+        with Storage(self.folder):
             self._remove_newest_first(floor(segments, offset) + 1)
             self._segments.must_sync = True
             end, refused = segments[-1].truncate_to(offset)
@@ -239,7 +240,7 @@ class Log:
 
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Forget all, and go on from this offset (B157). The same holds as for `truncate_to`."""
-        with _storage(self.folder):
+        with Storage(self.folder):
             self._remove_newest_first(0)
             self.log_start_offset = self.log_end_offset = offset
             self._end_at(offset)
@@ -262,7 +263,7 @@ class Log:
         return bool(self._segments.all) and self._count_deletable(now_ms, high_watermark) > 0
 
     def _count_deletable(self, now_ms: int, high_watermark: Offset) -> int:
-        with _storage(self.folder):
+        with Storage(self.folder):
             return count_deletable(
                 self._segments.all,
                 self.config,
@@ -278,7 +279,7 @@ class Log:
         Through LogManager.delete_old_segments, which waits for the log's turn.
         """
         count = self._count_deletable(now_ms, high_watermark)
-        with _storage(self.folder):
+        with Storage(self.folder):
             if count and count == len(self._segments.all):
                 self._segments.roll(self.log_end_offset, now_ms)
             for _ in range(count):
@@ -288,12 +289,12 @@ class Log:
 
     def purge(self, now_ms: int) -> None:
         """Remove the files of segments that went at least file.delete.delay.ms ago."""
-        with _storage(self.folder):
+        with Storage(self.folder):
             self._segments.purge(now_ms)
 
     def reload_segments(self, old: Sequence[Offset], new: Offset) -> None:
         """A cleaner has put one segment's file in the place of these."""
-        with _storage(self.folder):
+        with Storage(self.folder):
             self._segments.reload(old, new)
 
     def _remove_newest_first(self, keep: int) -> None:
@@ -342,14 +343,14 @@ class Log:
 
     async def _flush(self, target: Offset) -> None:
         segments = self._segments
-        with _storage(self.folder):
+        with Storage(self.folder):
             if not segments.all and not self._disk.exists(self.folder):
                 return
         must_sync, is_new = segments.must_sync, segments.folder_is_new
         self._flushing_upto = target
         segments.must_sync = segments.folder_is_new = False
         try:
-            with _storage(self.folder):
+            with Storage(self.folder):
                 await segments.sync(
                     self.recovery_point, target, self.epochs, names=must_sync, folder=is_new
                 )
@@ -369,7 +370,7 @@ class Log:
                 return
             self.is_closed = True  # an append during the flush would not be in it
             try:
-                with _storage(self.folder):
+                with Storage(self.folder):
                     if self._segments.failure is not None:
                         raise self._segments.failure
                     if self._segments.all:
@@ -386,26 +387,10 @@ class Log:
 
     def rename(self, folder: str) -> None:
         """Move to another folder, as Kafka does before it deletes a log."""
-        with _storage(self.folder):
+        with Storage(self.folder):
             self._segments.rename(folder)
 
     def delete(self) -> None:
         """Remove all files, and the folder."""
-        with _storage(self.folder):
+        with Storage(self.folder):
             self._segments.delete()
-
-
-class _storage:  # noqa: N801 - it reads as a verb; a generator would cost more than a lookup
-    """What the disk refuses, as what a broker answers."""
-
-    __slots__ = ("_folder",)
-
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def __enter__(self) -> None:
-        pass
-
-    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, DiskError):
-            raise KafkaStorageError(f"{self._folder}: {error}") from error

@@ -61,8 +61,14 @@ class Segments:
         if self.failure is not None:
             raise self.failure
         before = self._mark()
-        count = len(self.all)
+        count, headers = len(self.all), accepted.headers
         try:
+            if count and len(headers) == 1:  # as it mostly is
+                active = self.all[-1]
+                if not active.should_roll(headers[0], active.size, now_ms):
+                    parts = accepted.parts(0, len(accepted.data), 0, 1)
+                    active.append(parts, headers, now_ms)
+                    return False
             for base_offset, parts, headers in self._plan(accepted, end_offset, now_ms):
                 if base_offset is not None:
                     self._add(base_offset, now_ms)

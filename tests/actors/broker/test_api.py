@@ -10,7 +10,6 @@ from tests.support.orders import leader_and_isr, order
 from wire.admin import DeleteTopics, DeleteTopicsResponse
 from wire.codec import decode, encode
 from wire.control import AlterPartition, LeaderAndIsr, LeaderAndIsrResponse, StopReplicaResponse
-from wire.data import Produce
 from wire.errors import ErrorCode
 from wire.ids import TopicPartition
 from wire.message import CODES
@@ -58,7 +57,6 @@ async def test_bytes_that_are_no_message_are_answered_and_harm_nobody(drive, pay
 @pytest.mark.parametrize(
     "message",
     [
-        Produce(acks=1, timeout_ms=0, partitions=()),
         AlterPartition(broker_id=1, broker_epoch=-1, partitions=()),
         StopReplicaResponse(),  # no request at all
     ],

@@ -10,6 +10,8 @@ from actors.client.errors import BufferExhausted, ClientClosed, DeliveryTimedOut
 from actors.client.memory import Memory
 from actors.client.partitioner import partition_of_key
 from actors.config import BadConfig
+from runtime.network import Endpoint, MemoryTransport
+from runtime.real import RealClock, real_trace
 from tests.actors.client.brokers import DONE_AND_LOST, LOST, ORDERS_0, ORDERS_1, FakeBrokers
 from wire.data import Produce, ProduceResponse, ProduceResult
 from wire.errors import (
@@ -723,3 +725,41 @@ def test_the_defaults_are_kafkas():
     assert (config.acks, config.linger_ms, config.batch_size) == (-1, 0, 16_384)
     assert (config.retries, config.delivery_timeout_ms) == (2**31 - 1, 120_000)
     assert (config.max_request_size, config.buffer_memory) == (1_048_576, 33_554_432)
+
+
+# --- the real world -------------------------------------------------------------------------------
+
+
+class RealNetwork:
+    """The real clock, and frames that stay in this process."""
+
+    def __init__(self):
+        self.transport = MemoryTransport()
+        self.trace = real_trace(recording=False)
+
+    def client(self, name):
+        return Endpoint(name, self.transport, self.trace.at(name)), RealClock()
+
+
+async def test_all_of_it_runs_in_the_real_world_too():
+    brokers = FakeBrokers(RealNetwork())
+    brokers.script(Produce, refusing(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+    options = {"retry_backoff_ms": 1, "batch_size": 500}
+    values = [b"%d" % each for each in range(100)]
+
+    async with (
+        brokers.producer(**options) as producer,
+        brokers.consumer(group_id="shop", auto_offset_reset="earliest") as consumer,
+    ):
+        consumer.assign([ORDERS_0])
+        deliveries = [await producer.enqueue("orders", each, partition=0) for each in values]
+        await producer.flush()
+        read = []
+        while len(read) < len(values):
+            read += await consumer.poll()
+        await consumer.commit()
+        committed = await consumer.committed([ORDERS_0])
+
+    assert [(await each).offset for each in deliveries] == list(range(100))
+    assert [each.value for each in read] == values
+    assert committed[ORDERS_0].offset == 100

@@ -4,6 +4,7 @@ import pytest
 
 from actors.broker.local import LeadershipChanged
 from actors.coordinator.coordinator import MOST_BYTES_READ
+from actors.coordinator.messages import TopicsDeleted
 from actors.coordinator.records import OFFSETS_TOPIC, OffsetKey, OffsetValue, encode_changes
 from tests.actors.coordinator.office import (
     BILLS,
@@ -82,6 +83,7 @@ async def test_until_the_number_of_partitions_is_known_consumers_are_told_to_wai
     await office.lead()
 
     assert await office.committed() is LOADING
+    assert office.topics_asked_for == 0  # it is there, or nobody could lead it
 
     await office.make_topic()
     await office.rest(1_500)
@@ -321,11 +323,27 @@ async def test_what_a_former_load_reads_does_not_end_the_present_one(office):
     assert await office.committed() is LOADING
 
 
+async def test_a_load_that_ends_after_leadership_does_nothing_more(office):
+    office.write(orders_at(1))
+    office.replicas.is_holding_reads = True
+    await office.lead(epoch=0)
+    office.ref.tell(TopicsDeleted(frozenset({"orders"})))
+    office.tell_leads_no_longer(epoch=1)
+    office.replicas.epochs.clear()
+    await office.rest()
+
+    office.replicas.release()
+    await office.rest()
+
+    assert office.replicas.appends == []
+
+
 async def test_a_load_waiting_for_the_high_watermark_ends_with_leadership(office):
     office.write(orders_at(1))
     office.replicas.log().high_watermark = 0
     await office.lead()
     office.tell_leads_no_longer()
+    office.replicas.epochs.clear()  # a replica manager that has not heard of it
     await office.rest(200)
     reads = len(office.replicas.reads)
 

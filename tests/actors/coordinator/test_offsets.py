@@ -4,7 +4,7 @@ from itertools import permutations
 
 import pytest
 
-from actors.coordinator.offsets import CommittedOffsets, commit_error, java_hash, partition_for
+from actors.coordinator.offsets import CommittedOffsets, commit_error, partition_for
 from actors.coordinator.records import OffsetKey, OffsetValue
 from tests.actors.coordinator.office import BILLS, GROUP, ORDERS
 from wire.errors import ErrorCode
@@ -25,17 +25,16 @@ def seen(offsets):
 
 @pytest.mark.behaviour("B175")
 @pytest.mark.parametrize(
-    ("text", "expected"),
+    ("group", "expected"),
     [
         ("", 0),
-        ("hello", 99162322),
-        ("polygenelubricants", -(2**31)),  # Java's Math.abs would leave it negative
-        ("😀", 1772899),  # two UTF-16 units
+        ("hello", 99162322 % 50),
+        ("orders", 1008770331 % 50),  # its hash is negative
+        ("polygenelubricants", 0),  # the smallest number, which has no opposite
     ],
 )
-def test_a_group_is_hashed_as_java_hashes_a_string(text, expected):
-    assert java_hash(text) == expected % 2**32
-    assert partition_for(text, 50) == (expected % 2**31) % 50
+def test_a_group_belongs_where_kafka_puts_it(group, expected):
+    assert partition_for(group, 50) == expected
 
 
 @pytest.mark.behaviour("B177")
@@ -109,6 +108,15 @@ def test_an_append_that_failed_leaves_what_was_there():
 
     assert seen(offsets) == 1
     assert offsets._pending == {}
+
+
+def test_a_tombstone_with_nothing_under_way_is_not_kept():
+    offsets = CommittedOffsets()
+    offsets.put(KEY, value(1), 0)
+
+    offsets.put(KEY, None, 1)
+
+    assert offsets._tombstones == {}
 
 
 def test_a_group_goes_with_its_last_offset():

@@ -669,3 +669,45 @@ def test_a_megabyte_that_may_be_written_to_is_not_copied(tmp_path: Path) -> None
     assert peak < 100_000
     assert log.read(Offset(1), 1) == data
     log.abandon()
+
+
+@pytest.mark.parametrize("sizes", [[1 << 20], [40_000] * 9, [100, 200_000, 100], [100] * 5])
+def test_what_may_not_be_written_to_is_stored_as_if_it_might(disk: Disk, sizes: list[int]) -> None:
+    config = LogConfig(segment_bytes=1_500_000, max_message_bytes=2 << 20)
+    data = b"".join(bytes(a_batch(b"x" * size, b"y")) for size in sizes)
+    logs = [Log.open(disk, name, config, now_ms=0, is_clean=True) for name in ("a-0", "b-0")]
+    for _ in range(3):
+        logs[0].append_as_leader(bytearray(data), LeaderEpoch(7), NOW_MS)
+        logs[1].append_as_leader(memoryview(data), LeaderEpoch(7), NOW_MS)
+
+    stored, expected = (
+        [segment.file.read_at(0, segment.size) for segment in log.segments] for log in logs
+    )
+    assert stored == expected
+    found = list(batches(b"".join(stored)))
+    assert [batch.header.base_offset for batch in found] == list(range(0, 6 * len(sizes), 2))
+    for batch in found:
+        verify(batch)
+    for log in logs:
+        log.abandon()
+
+
+def test_a_megabyte_that_may_not_be_written_to_is_not_copied_either(tmp_path: Path) -> None:
+    log = opened(RealDisk(tmp_path), LogConfig(max_message_bytes=2 << 20))
+    data = bytes(a_batch(b"x" * (1 << 20)))
+    log.append_as_leader(data, EPOCH, NOW_MS)
+    tracemalloc.start()
+    log.append_as_leader(data, EPOCH, NOW_MS)
+    _, most = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+
+    assert most < 100_000
+    log.abandon()
+
+
+def test_an_empty_log_is_small() -> None:
+    log = opened(SimulatedDisk(Random(1)))
+
+    for each in (log, log.epochs, log._segments):
+        assert not hasattr(each, "__dict__")
+    assert log._turn is None

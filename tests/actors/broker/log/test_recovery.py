@@ -343,3 +343,21 @@ def test_gaps_that_compaction_left_are_kept(disk: Disk) -> None:
 
     assert (read_all(again), again.log_end_offset) == (appended, 61)
     again.abandon()
+
+
+@pytest.mark.parametrize("index_bytes", [10 << 20, 48])
+def test_a_recovery_makes_the_indexes_that_the_appends_made(disk: Disk, index_bytes: int) -> None:
+    config = replace(SMALL, segment_bytes=9999, segment_index_bytes=index_bytes)
+    log = opened(disk, config)
+    for number in range(40):
+        append(log, b"x" * (number % 7), at_ms=NOW_MS + number * 5 % 13)
+    for segment in log.segments:
+        segment.close_indexes()
+    before = {name: data for name, data in tree(disk).items() if "index" in name}
+    log.abandon()
+
+    again = opened(disk, config)
+
+    assert {name: data for name, data in tree(disk).items() if "index" in name} == before
+    assert len(before) >= 2
+    again.abandon()

@@ -1,0 +1,118 @@
+"""What happens at a broker: its life, its replicas, their logs.
+
+Rule: a broker speaks of itself; the node in the stamp is the one that it happened to.
+"""
+
+from wire.trace_event import TraceEvent
+
+
+class BrokerRegistered(TraceEvent, frozen=True):
+    """A broker's znode is there, and its creation zxid is the broker's epoch."""
+
+    broker: int
+    broker_epoch: int
+    session: int
+
+
+class BrokerStateChanged(TraceEvent, frozen=True):
+    """A broker is starting, running, running as controller, or not running."""
+
+    state: str
+
+
+class ControlRequestRefused(TraceEvent, frozen=True):
+    """A broker did not do what a controller asked for, as a whole."""
+
+    request: str
+    controller: int
+    controller_epoch: int
+    error: str
+
+
+class ReplicaRoleChanged(TraceEvent, frozen=True):
+    """A broker leads a partition, follows in it, or no longer holds it."""
+
+    topic: str
+    partition: int
+    role: str
+    leader: int
+    leader_epoch: int
+
+
+class IsrChanged(TraceEvent, frozen=True):
+    """A leader changed the in-sync replicas in ZooKeeper."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    isr: str
+    partition_epoch: int
+
+
+class RecordsAppended(TraceEvent, frozen=True):
+    """A replica's log has grown."""
+
+    topic: str
+    partition: int
+    role: str
+    leader_epoch: int
+    first_offset: int
+    last_offset: int
+
+
+class HighWatermarkMoved(TraceEvent, frozen=True):
+    """A replica knows of more, or a follower of less, that is on all in-sync replicas."""
+
+    topic: str
+    partition: int
+    role: str
+    leader_epoch: int
+    high_watermark: int
+
+
+class LogTruncated(TraceEvent, frozen=True):
+    """A follower has thrown away records that its leader does not have."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    log_end_offset: int  # before
+    offset: int  # the first that is gone
+
+
+class FollowerFailed(TraceEvent, frozen=True):
+    """A partition is no longer fetched until the controller speaks again, or for a while (B156)."""
+
+    topic: str
+    partition: int
+    leader_epoch: int
+    reason: str
+
+
+class LogDirWentOffline(TraceEvent, frozen=True):
+    """A disk refused to work; the replicas on it are given up (B074)."""
+
+    partitions: int
+    reason: str
+
+
+class ControlledShutdownTried(TraceEvent, frozen=True):
+    """A broker asked the controller to let it go."""
+
+    broker: int
+    outcome: str
+    tries_left: int
+
+
+class ConfigChanged(TraceEvent, frozen=True):
+    """A broker took note of a changed configuration."""
+
+    entity: str
+
+
+class TopicNotCreated(TraceEvent, frozen=True):
+    """A topic that was to be created because somebody needs it was not."""
+
+    topic: str
+    error: str
+    reason: str
