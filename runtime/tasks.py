@@ -93,12 +93,16 @@ class Tasks:
     def __init__(self, on_crash: Callable[[Exception], None]) -> None:
         self._on_crash = on_crash
         self._tasks: dict[asyncio.Task[None], None] = {}
+        self._is_open = True
 
     def __len__(self) -> int:
         return len(self._tasks)
 
     def start(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it aside."""
+        """Run it aside; after the end, nothing is begun any more."""
+        if not self._is_open:
+            work.close()
+            return
         cause = CAUSE.get()[0]
 
         async def run() -> None:
@@ -118,6 +122,7 @@ class Tasks:
 
     async def close(self) -> None:
         """Cancel what still runs, and wait until it has ended."""
+        self._is_open = False
         tasks = tuple(self._tasks)
         for task in tasks:
             task.cancel()

@@ -213,7 +213,7 @@ class Following:
     async def _restart(self, logs: LogManager, progress: _Progress) -> None:
         """Empty logs, and let them go on from elsewhere: with what was brought, if anything was."""
         for at, (replica, offset, result) in progress.restarts.items():
-            before = replica.log_end_offset
+            start, end = replica.log_start_offset, replica.log_end_offset
             try:
                 await logs.truncate_fully_and_start_at(at, offset)
             except KafkaStorageError as error:
@@ -221,7 +221,8 @@ class Following:
                 self._failed(error)
                 continue
             replica.high_watermark = offset
-            self._trace_cut(replica, before)
+            if start < end:
+                self._trace_cut(replica, end, start)
             progress.positions[at] = position_of(replica)
             if result is not None:
                 self._guarded(replica, progress, partial(self._append, replica, result, progress))
@@ -251,15 +252,14 @@ class Following:
                 continue
             replica = cuts[at][0]
             replica.cut_high_watermark()
-            self._trace_cut(replica, before[at])
+            self._trace_cut(replica, before[at], replica.log_end_offset)
         return failed
 
     # --- traces -----------------------------------------------------------------------------------
 
-    def _trace_cut(self, replica: Replica, before: Offset) -> None:
+    def _trace_cut(self, replica: Replica, before: Offset, offset: Offset) -> None:
         at, epoch = replica.partition, replica.leader_epoch
-        end = replica.log_end_offset
-        self._world.trace(LogTruncated(at.topic, at.partition, epoch, before, end))
+        self._world.trace(LogTruncated(at.topic, at.partition, epoch, before, offset))
 
     def _trace_append(self, replica: Replica, first: Offset, last: Offset) -> None:
         at, epoch = replica.partition, replica.leader_epoch

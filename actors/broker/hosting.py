@@ -107,9 +107,8 @@ class Hosting:
         replica = self._replicas.get(partition)
         if self._me not in entry.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        if self._is_lost(partition, logs) or (
-            self.offline and replica is None and not entry.is_new
-        ):
+        is_here = replica is not None or partition in self._stopped or partition in logs.logs
+        if self._is_lost(partition, logs) or (self.offline and not is_here and not entry.is_new):
             return ErrorCode.KAFKA_STORAGE_ERROR
         if replica is None:
             return ErrorCode.NONE if entry.leader_epoch >= 0 else ErrorCode.STALE_CONTROLLER_EPOCH
@@ -141,10 +140,10 @@ class Hosting:
         return replica, hosted
 
     def _lead(self, replica: Replica, hosted: HostedPartition) -> None:
-        """B137; whoever waited for the former epoch is told."""
+        """B137; who led before has all that others wait for, and may yet commit it (B164)."""
         replica.become_leader(hosted, self._world.clock.elapsed_ms())
-        self._leading.give_up(replica.partition)
         self._leading.advance(replica)
+        self._leading.tell_readers(replica.partition)
         self._announce(replica, "leader")
 
     async def _follow(

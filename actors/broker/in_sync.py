@@ -117,11 +117,12 @@ class InSync:
         written = {} if is_lost else result.outcome.get()
         was_empty = self._changes.is_empty
         proposal: Proposal = {}
-        for partition, (hosted, _) in result.wanted.items():
+        for partition, (hosted, isr) in result.wanted.items():
             replica = self._replicas.get(partition)
             if replica is None or replica.hosted is not hosted:
                 continue  # the controller has spoken since
             replica.pending_isr = None
+            replica.doubtful = () if partition in written else isr
             if partition in written:
                 replica.hosted = written[partition]
                 self._changes.note(replica.hosted)

@@ -140,7 +140,7 @@ class Leading:
         self.serving.look_again(woken)
 
     def _wait(self, waiting: Waiting, timeout_ms: float) -> None:
-        """Answer when all in-sync replicas have it; with no time to wait, after the look at hand."""
+        """Answer when all in-sync replicas have it; with no time to wait, after this look."""
         waiting.timer = self._after(max(timeout_ms, 0), ProduceOver(waiting))
         self.purgatory.wait(waiting)
 
@@ -180,8 +180,8 @@ class Leading:
     def advance(self, replica: Replica) -> None:
         """Raise the high watermark as far as it goes, and answer those who waited for it."""
         partition, lag_ms = replica.partition, self._config.replica_lag_time_max_ms
-        if replica.high_watermark >= replica.log_end_offset:
-            return
+        if replica.settings is None or replica.high_watermark >= replica.log_end_offset:
+            return  # without settings it is not known how many must be in sync
         reached = replica.reached(self._world.clock.elapsed_ms(), lag_ms)
         if replica.is_under_min_isr:  # those that are left have it, and they are too few (B163)
             code = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
@@ -209,8 +209,12 @@ class Leading:
             )
 
     def give_up(self, partition: TopicPartition) -> None:
-        """This broker leads it no longer, or in another epoch: tell all who wait."""
+        """This broker leads it no longer: tell all who wait."""
         self.purgatory.fail(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        self.tell_readers(partition)
+
+    def tell_readers(self, partition: TopicPartition) -> None:
+        """It is led by another, or in another epoch: whoever reads may mean the former (B165)."""
         self.serving.look_again(dict.fromkeys(self.serving.readers.changed(partition)))
 
 

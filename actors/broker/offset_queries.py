@@ -19,7 +19,14 @@ from wire.data import (
     OffsetForLeaderEpochResult,
 )
 from wire.errors import ApiError, OffsetNotAvailable
-from wire.ids import NO_TIMESTAMP_MS, LeaderEpoch, Offset, TopicPartition
+from wire.ids import (
+    NO_LEADER_EPOCH,
+    NO_OFFSET,
+    NO_TIMESTAMP_MS,
+    LeaderEpoch,
+    Offset,
+    TopicPartition,
+)
 
 Led = Callable[[TopicPartition, LeaderEpoch], Replica]
 
@@ -40,7 +47,9 @@ def _list_offset(asked: ListOffsetsPartition, led: Led, is_follower: bool) -> Li
     except ApiError as error:
         return ListOffsetsResult(partition=partition, error_code=error.code)
     log = replica.log
-    epoch = replica.leader_epoch if log is None else log.epochs.epoch_for(offset)
+    epoch = NO_LEADER_EPOCH
+    if offset >= 0:
+        epoch = replica.leader_epoch if log is None else log.epochs.epoch_for(offset)
     return ListOffsetsResult(
         partition=partition, timestamp_ms=timestamp_ms, offset=offset, leader_epoch=epoch
     )
@@ -60,7 +69,7 @@ def _find(replica: Replica, timestamp_ms: int, is_follower: bool) -> tuple[Offse
     if found is None or found.offset >= end:
         if is_behind:
             raise OffsetNotAvailable(f"{replica.partition}: the high watermark is not known yet")
-        return Offset(-1), NO_TIMESTAMP_MS
+        return NO_OFFSET, NO_TIMESTAMP_MS
     return found.offset, found.timestamp_ms
 
 

@@ -6,7 +6,7 @@ nothing behind (L-7).
 """
 
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from runtime.ref import Timer
 from wire.data import ProduceResult
@@ -63,10 +63,6 @@ class Purgatory:
             self._of[partition].remove(waiting)
             self._tidy(partition)
             self._settle(waiting, partition, ErrorCode.REQUEST_TIMED_OUT)
-
-    def partitions(self) -> Iterator[TopicPartition]:
-        """Those for which somebody waits."""
-        return iter(tuple(self._of))
 
     def _settle(self, waiting: Waiting, partition: TopicPartition, code: ErrorCode) -> None:
         del waiting.required[partition]

@@ -19,6 +19,7 @@ from wire.data import (
     NO_SESSION,
     Fetch,
     FetchPartition,
+    FetchResponse,
 )
 from wire.errors import ErrorCode, exception_of
 from wire.ids import Offset, TopicPartition
@@ -145,11 +146,6 @@ class Readers:
             if reader.pending is not None:
                 yield reader
 
-    def note(self, partition: TopicPartition) -> None:
-        """A partition has changed in a way for which nobody waits: its high watermark moved."""
-        for reader in self._of.get(partition, ()):
-            reader.changed[partition] = None
-
     # --------------------------------------------------------------------------------------------
 
     def _single(self, request: Fetch) -> Reader:
@@ -158,6 +154,7 @@ class Readers:
 
     def _begin(self, request: Fetch, now_ms: float) -> Reader:
         self._end_former(request)
+        self._end_others(request)
         for idle in [each for each in self._sessions.values() if _is_idle(each, now_ms)]:
             self._end(idle)
         if len(self._sessions) >= MAX_SESSIONS:
@@ -173,9 +170,23 @@ class Readers:
         if former is not None and former.replica_id == request.replica_id:
             self._end(former)
 
+    def _end_others(self, request: Fetch) -> None:
+        """A follower reads a partition in one session: what it says there is all that counts.
+
+        The other one is of its former life; or this request is old and was repeated on its way, and
+        the follower will have to begin again, for what it said meanwhile is no longer known.
+        """
+        for wanted in request.partitions:
+            for reader in tuple(self._of.get(wanted.partition, ())):
+                if reader.replica_id == request.replica_id and reader.session_id != NO_SESSION:
+                    self._end(reader)
+
     def _end(self, reader: Reader) -> None:
         del self._sessions[reader.session_id]
         self._drop(reader)
+        pending = self.finish(reader)
+        if pending is not None:  # nobody would look at it again, nor for how long it waits
+            pending.asked.answer(FetchResponse(error_code=UnknownFetchSession.code))
 
     def _drop(self, reader: Reader) -> None:
         for partition in reader.wanted:

@@ -82,6 +82,7 @@ class Replica:
 
     __slots__ = (
         "_open_log",
+        "doubtful",
         "epoch_start_offset",
         "followers",
         "high_watermark",
@@ -107,6 +108,7 @@ class Replica:
         self.followers: dict[BrokerId, Follower] = {}
         self.pending_isr: tuple[BrokerId, ...] | None = None  # on its way to ZooKeeper
         self.joining_next: dict[BrokerId, None] = {}  # caught up while that one was on its way
+        self.doubtful: tuple[BrokerId, ...] = ()  # ZooKeeper may have these, and did not say so
         self._open_log = open_log
 
     @property
@@ -154,6 +156,7 @@ class Replica:
         self.hosted = hosted
         self.pending_isr = None
         self.joining_next = {}
+        self.doubtful = ()
         self.epoch_start_offset = self.log_end_offset
         if self.log is not None:
             self.log.begin_epoch(hosted.leader_epoch)
@@ -168,6 +171,7 @@ class Replica:
         self.hosted = hosted
         self.pending_isr = None
         self.joining_next = {}
+        self.doubtful = ()
         self.epoch_start_offset = NO_OFFSET
         self.followers = {}
 
@@ -183,9 +187,11 @@ class Replica:
     def counted(self) -> set[BrokerId]:
         """Who counts for the high watermark: the ISR, and whoever is on its way in (B121).
 
-        One on its way out counts until ZooKeeper has it.
+        One on its way out counts until ZooKeeper has it. A join that was refused may have been
+        written before, its answer lost, and the controller's word on top of it: whoever may be
+        elected counts, until that word comes.
         """
-        return {*self.hosted.isr, *(self.pending_isr or ())}
+        return {*self.hosted.isr, *(self.pending_isr or ()), *self.doubtful}
 
     def reached(self, now_ms: float, lag_ms: float) -> Offset:
         """How far all that count have come: the ISR, and whoever had all not long ago (B161)."""

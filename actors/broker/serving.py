@@ -41,6 +41,7 @@ class FetchOver:
     """A fetch has waited long enough."""
 
     reader: Reader
+    asked: Asked  # the reader may be waiting with another one by then
 
 
 class Serving:
@@ -84,25 +85,26 @@ class Serving:
         if request.max_wait_ms <= 0 or not reader.wanted or _is_enough(results, request):
             self._reply(reader, asked, results)
             return
-        timer = self._after(request.max_wait_ms, FetchOver(reader))
+        timer = self._after(request.max_wait_ms, FetchOver(reader, asked))
         self.readers.wait(reader, Pending(asked, request, timer))
 
     def fetch_over(self, over: FetchOver) -> None:
         """Its time is up: answer with what there is."""
-        if over.reader.pending is not None:
-            self._answer(over.reader, self._look(over.reader, over.reader.pending.request))
+        pending = over.reader.pending
+        if pending is not None and pending.asked is over.asked:
+            self._answer(over.reader, self._look(over.reader, pending.request))
 
     def _hear(self, reader: Reader, request: Fetch, results: list[FetchResult]) -> None:
         """What a follower asks for tells how far it is (B158); it may be in sync now (B160)."""
+        named = {each.partition: each for each in request.partitions}  # the last was looked at
         refused = {
             each.partition
             for each in results
             if each.error_code is not ErrorCode.NONE or each.diverging_epoch is not None
         }
         joining: Proposal = {}
-        for wanted in request.partitions:
-            if wanted.partition in refused:
-                continue
+        heard = [each for at, each in named.items() if at not in refused]
+        for wanted in heard:
             replica = self._replicas[wanted.partition]
             follower = replica.followers[reader.replica_id]
             start, end = wanted.log_start_offset, replica.log_end_offset
@@ -114,9 +116,8 @@ class Serving:
             else:  # it will not ask for the partition again: what has not changed is not named
                 replica.joining_next[reader.replica_id] = None
         self._propose(joining)
-        for wanted in request.partitions:
-            if wanted.partition not in refused:
-                self._advance(self._replicas[wanted.partition])
+        for wanted in heard:
+            self._advance(self._replicas[wanted.partition])
 
     def look_again(self, readers: Iterable[Reader]) -> None:
         """Something changed for these: answer those for whom it is enough."""
@@ -125,7 +126,8 @@ class Serving:
             if pending is None:
                 continue
             results = self._look(reader, pending.request)
-            if _is_enough(results, pending.request) or (reader.is_due and results):
+            is_due = reader.is_due and any(each.records for each in results)
+            if is_due or _is_enough(results, pending.request):
                 self._answer(reader, results)
 
     def _answer(self, reader: Reader, results: list[FetchResult]) -> None:
@@ -137,9 +139,10 @@ class Serving:
         reader.is_due = False
         for result in results:
             partition = result.partition
-            if result.records or not self._has_more(reader, partition):
+            told = Told(result.high_watermark, result.log_start_offset)
+            if result.records or not self._has_more(reader, partition, told):
                 reader.changed.pop(partition, None)
-            reader.told[partition] = Told(result.high_watermark, result.log_start_offset)
+            reader.told[partition] = told
             if reader.is_follower and result.records:
                 self._record_throttled(partition, len(result.records))
         asked.answer(FetchResponse(partitions=tuple(results), session_id=reader.session_id))
@@ -164,18 +167,23 @@ class Serving:
             if result.records:
                 left -= len(result.records)
                 is_first = False
-            elif is_session and _is_known(result, reader.told.get(partition)):
-                if not self._has_more(reader, partition):
+            elif is_session and _is_known(result, told := reader.told.get(partition)):
+                if not self._has_more(reader, partition, told):
                     del reader.changed[partition]
                 continue
             results.append(result)
         return results
 
-    def _has_more(self, reader: Reader, partition: TopicPartition) -> bool:
-        """Whether there are records for which an answer had no room."""
+    def _has_more(self, reader: Reader, partition: TopicPartition, told: Told | None) -> bool:
+        """Whether there are records for which an answer had no room, or news since it was made.
+
+        The fetch at hand may have raised the high watermark after the look.
+        """
         replica = self._replicas.get(partition)
         if replica is None or not replica.is_leader:
             return False
+        if told is not None and 0 <= told.high_watermark != replica.high_watermark:
+            return True
         end = replica.log_end_offset if reader.is_follower else replica.high_watermark
         return reader.wanted[partition].fetch_offset < end
 
@@ -189,6 +197,7 @@ class Serving:
         records: Buffer = b""
         if diverging is None:
             if reader.is_follower and self._is_throttled(replica, reader.replica_id):
+                _check_offset(replica, wanted.fetch_offset)
                 return None
             limit = min(wanted.max_bytes, left)
             bound = None if reader.is_follower else replica.high_watermark
@@ -247,16 +256,18 @@ def _records(
     replica: Replica, offset: Offset, limit: int, bound: Offset | None, *, is_first: bool
 ) -> Buffer:
     log = replica.log
-    if log is None:
-        if offset != 0:
-            raise OffsetOutOfRange(f"{offset} is not from 0 to 0")
-        return b""
-    if limit <= 0 and not is_first:
-        if not log.log_start_offset <= offset <= log.log_end_offset:
-            raise OffsetOutOfRange(f"{offset} is outside the log")
+    if log is None or (limit <= 0 and not is_first):
+        _check_offset(replica, offset)
         return b""
     records = log.read(offset, max(limit, 0), bound, min_one_batch=is_first)
     return records if is_first or holds_a_batch(records) else b""
+
+
+def _check_offset(replica: Replica, offset: Offset) -> None:
+    """What a read would refuse is refused without a read, too (B166)."""
+    start, end = replica.log_start_offset, replica.log_end_offset
+    if not start <= offset <= end:
+        raise OffsetOutOfRange(f"{offset} is not from {start} to {end}")
 
 
 def _diverging(replica: Replica, wanted: FetchPartition) -> EpochEndOffset | None:
@@ -286,4 +297,4 @@ def _is_enough(results: list[FetchResult], request: Fetch) -> bool:
         if result.error_code is not ErrorCode.NONE or result.diverging_epoch is not None:
             return True
         size += len(result.records or b"")
-    return size >= request.min_bytes
+    return size >= min(request.min_bytes, request.max_bytes)  # more than that never comes

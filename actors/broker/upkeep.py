@@ -7,7 +7,7 @@ on meanwhile. A disk that fails under one of them is told of as if an append had
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any
+from typing import Any, Final
 
 from actors.broker.log.manager import LogManager
 from actors.broker.replica import Replicas
@@ -17,6 +17,8 @@ from runtime.world import World
 from wire.errors import KafkaStorageError
 from wire.ids import Offset, TopicPartition
 
+AT_ONCE_MS: Final = 100  # if there is to be no delay: others work in between
+
 
 class Round(Enum):
     """What is done again and again."""
@@ -25,6 +27,7 @@ class Round(Enum):
     RECOVERY_POINTS = "log.flush.offset.checkpoint.interval.ms"
     LOG_STARTS = "log.flush.start.offset.checkpoint.interval.ms"
     RETENTION = "log.retention.check.interval.ms"
+    DELETION = "log.segment.delete.delay.ms"  # as LogManager.deleteLogs: of whole logs (B141)
     CLEANER = "log.cleaner.backoff.ms"
 
 
@@ -102,13 +105,13 @@ class Upkeep:
             case Round.LOG_STARTS:
                 await logs.checkpoint_log_start_offsets()
             case Round.RETENTION:
-                failures = await logs.delete_old_segments(self.high_watermarks(), now_ms)
+                return await logs.delete_old_segments(self.high_watermarks(), now_ms)
+            case Round.DELETION:
                 await logs.delete_marked(now_ms)
-                return failures
             case Round.CLEANER:
                 await logs.clean_dirtiest(self.high_watermarks(), now_ms)
         return None
 
     def _again(self, round: Round) -> None:  # noqa: A002
         delay_ms = getattr(self._config, round.value.replace(".", "_"))
-        self._after(delay_ms, Due(round))
+        self._after(delay_ms or AT_ONCE_MS, Due(round))

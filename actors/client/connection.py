@@ -7,7 +7,7 @@ there is no controller, or it is another broker's business. Every other answer i
 from collections.abc import Callable, Iterable, Sequence
 from typing import Final, TypeVar
 
-from actors.client.errors import failure_of
+from actors.client.errors import ClientClosed, failure_of
 from runtime.network import NetworkError
 from runtime.world import Clock, Network
 from wire.codec import RESPONSE_OF, decode, encode
@@ -51,6 +51,7 @@ class Connection:
         self._bootstrap = list(bootstrap)  # the first is asked, until it fails
         self._name_of = name_of
         self._controller: str | None = None  # the last that answered as such
+        self._is_open = True
 
     async def ask_controller(self, request: Requested[Response], timeout_ms: int) -> Response:
         """Ask whoever is the controller."""
@@ -99,9 +100,20 @@ class Connection:
         names = map(self._name_of, brokers)
         self._bootstrap += [name for name in names if name not in known]
 
+    def close(self) -> None:
+        """Leave the network; whoever tries again after that is told."""
+        self._is_open = False
+        self._network.close()
+
+    def check_open(self) -> None:
+        """Raises ClientClosed if it was closed."""
+        if not self._is_open:
+            raise ClientClosed("the client is closed")
+
     # --------------------------------------------------------------------------------------------
 
     async def _call_once(self, to: str, request: Request[Response], within_ms: float) -> Response:
+        self.check_open()
         try:
             return await self._exchange(to, request, within_ms)
         except NetworkError as error:

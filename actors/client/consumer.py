@@ -60,12 +60,11 @@ class Consumer:
         config: ConsumerConfig | None = None,
     ) -> None:
         self._config = config or ConsumerConfig()
-        self._network = network
         self._clock = clock
         self._bell = Bell()
         self._tasks = Tasks(self._crashed)
         self._end: Exception | None = None  # why nothing is answered any more
-        connection = Connection(network, clock, bootstrap, name_of)
+        self._connection = connection = Connection(network, clock, bootstrap, name_of)
         self._metadata = ClientMetadata(
             connection,
             clock,
@@ -99,7 +98,7 @@ class Consumer:
             self._end = ClientClosed("the consumer is closed")
             self._bell.ring()
             await self._tasks.close()
-            self._network.close()
+            self._connection.close()
 
     # --- what is read ----------------------------------------------------------------------------
 

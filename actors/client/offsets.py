@@ -45,6 +45,7 @@ class OffsetLookup:
         missing = dict(times)
         failure: ApiError | None = None
         while missing:
+            self._connection.check_open()
             wait_ms = self._metadata.keep_fresh(missing)
             led = self._by_leader(missing)
             within_ms = min(self._config.request_timeout_ms, deadline.left_ms)

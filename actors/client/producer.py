@@ -48,12 +48,11 @@ class Producer:
         config: ProducerConfig | None = None,
     ) -> None:
         self._config = config or ProducerConfig()
-        self._network = network
         self._clock = clock
         self._bell = Bell()
         self._tasks = Tasks(self._crashed)
         self._partitioner = StickyPartitioner()
-        connection = Connection(network, clock, bootstrap, name_of)
+        self._connection = connection = Connection(network, clock, bootstrap, name_of)
         self._metadata = ClientMetadata(
             connection,
             clock,
@@ -167,7 +166,7 @@ class Producer:
             self._sender.batches.close(error)
             self._bell.ring()
             await self._tasks.close()
-            self._network.close()
+            self._connection.close()
 
     # --- checking --------------------------------------------------------------------------------
 

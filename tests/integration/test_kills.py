@@ -129,7 +129,9 @@ def check(load: Load, found: dict[TopicPartition, list[tuple[int, bytes]]]) -> N
         lost = [value for value, at in acknowledged.items() if there.get(at) != value]
         assert lost == [], f"{len(lost)} acknowledged records of {partition} are not there"
         times = Counter(value for _, value in found[partition])
-        twice = [each for each, often in times.items() if often > load.counted.sent[partition, each]]
+        twice = [
+            each for each, often in times.items() if often > load.counted.sent[partition, each]
+        ]
         assert twice == [], "there more often than sent"
         numbers = [int(value) for value in dict.fromkeys(value for _, value in found[partition])]
         assert numbers == sorted(numbers), "out of order"

@@ -101,6 +101,7 @@ async def test_what_still_runs_ends_when_the_owner_closes(sim):
     await asyncio.sleep(0)
     tasks.start(work())  # this one is cancelled before it begins
     await tasks.close()
+    tasks.start(work())  # and this one is not begun at all
 
     assert ended == [True]
     assert len(tasks) == 0

@@ -347,6 +347,9 @@ class Log:
             if not segments.all and not self._disk.exists(self.folder):
                 return
         must_sync, is_new = segments.must_sync, segments.folder_is_new
+        since_ms = self._unflushed_since_ms
+        if target == self.log_end_offset:
+            self._unflushed_since_ms = None  # what is appended from now on is not in it
         self._flushing_upto = target
         segments.must_sync = segments.folder_is_new = False
         try:
@@ -357,11 +360,11 @@ class Log:
             durable = self._flushing_upto
         except BaseException:
             segments.must_sync, segments.folder_is_new = True, segments.folder_is_new or is_new
+            self._unflushed_since_ms = since_ms
             raise
         finally:
             self._flushing_upto = None
         self.recovery_point = max(self.recovery_point, durable)
-        self._unflushed_since_ms = None
 
     async def close(self) -> None:
         """Flush all and let go: after this, and only this, the log may be opened as clean."""

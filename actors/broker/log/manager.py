@@ -21,7 +21,7 @@ from actors.broker.log.checkpoints import (
     unmark_clean_shutdown,
     was_clean_shutdown,
 )
-from actors.broker.log.cleaner import Cleaned, Pause, no_pause
+from actors.broker.log.cleaner import Cleaned, Pause
 from actors.broker.log.compaction import Compaction
 from actors.broker.log.config import LogConfig
 from actors.broker.log.folders import (
@@ -60,6 +60,7 @@ class LogManager:
         self._notes = Notes(disk)
         self._compaction = Compaction(disk, self._logs, self._notes)
         self._marked: list[tuple[int, str]] = []  # when these folders may go
+        self._is_over = False
 
     @classmethod
     async def open(
@@ -119,7 +120,7 @@ class LogManager:
         if partition in self._failures:
             raise self._failures[partition]
         if partition not in self._logs:
-            if self._notes.is_abandoned:
+            if self._is_over:
                 raise KafkaStorageError(f"{partition} is asked for after the end of its node")
             folder, jitter = str(partition), self._jitter
             self._logs[partition] = Log.open(
@@ -325,10 +326,11 @@ class LogManager:
         """Retention, and the files of what went file.delete.delay.ms ago (B174)."""
 
         async def shorten(at: TopicPartition, log: Log) -> None:
-            if at in high_watermarks and log.is_retention_due(now_ms, high_watermarks[at]):
+            high_watermark = high_watermarks.get(at, Offset(0))
+            if log.is_retention_due(now_ms, high_watermark):
                 async with log.turn:
                     if not log.is_closed:
-                        log.delete_old_segments(now_ms, high_watermarks[at])
+                        log.delete_old_segments(now_ms, high_watermark)
                         log.purge(now_ms)
 
         return await self._to_each(shorten)
@@ -345,7 +347,7 @@ class LogManager:
         return await self._to_each(flush)
 
     async def clean_dirtiest(
-        self, high_watermarks: Offsets, now_ms: int, pause: Pause = no_pause
+        self, high_watermarks: Offsets, now_ms: int, pause: Pause = let_others_run
     ) -> tuple[TopicPartition, Cleaned] | None:
         """Compact the log with most to gain, if any has more than min.cleanable.dirty.ratio.
 
@@ -374,6 +376,7 @@ class LogManager:
         False if that cannot be said because a log has failed: the next start recovers them all.
         """
 
+        self._is_over = True
         failures = await self._to_each(lambda _, log: log.close())
         is_clean = not failures and not self._failures
         await self._compaction.ended()  # its log is closed: it gives up
@@ -389,7 +392,7 @@ class LogManager:
 
     def abandon(self) -> None:
         """Let go of all files as they are: the node is gone, and its disk may be another's."""
-        self._notes.is_abandoned = True
+        self._is_over = self._notes.is_abandoned = True
         self._marked.clear()
         for log in self._logs.values():
             log.abandon()

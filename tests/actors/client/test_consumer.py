@@ -35,6 +35,7 @@ from wire.errors import (
     UnknownTopicOrPartition,
     UnsupportedVersion,
 )
+from wire.groups import OffsetFetch
 from wire.ids import Offset, ProducerId, TopicPartition
 from wire.metadata import Metadata
 from wire.records import Attributes, Record, encode_batch
@@ -715,6 +716,26 @@ async def test_a_closed_consumer_says_so(sim, brokers, reading):
         await waiting
     with pytest.raises(ClientClosed):
         await reading.poll()
+
+
+@pytest.mark.parametrize("is_led", [True, False])
+async def test_whoever_waits_for_an_answer_is_told_when_the_consumer_closes(sim, brokers, is_led):
+    brokers.script(ListOffsets, LOST)
+    brokers.script(OffsetFetch, LOST)
+    if not is_led:
+        brokers.lead(ORDERS_0, -1, 1)
+    consumer = brokers.consumer(group_id="shop")
+    waiting = [
+        asyncio.create_task(consumer.end_offsets([ORDERS_0])),
+        asyncio.create_task(consumer.committed([ORDERS_0])),
+    ]
+    await sim.sleep(500)
+
+    await consumer.close()
+    outcomes = await asyncio.gather(*waiting, return_exceptions=True)
+
+    assert [type(each) for each in outcomes] == [ClientClosed, ClientClosed]
+    assert sim.now_ms < 1_000
 
 
 async def test_a_bug_leaves_nobody_waiting(sim, brokers, reading, monkeypatch):

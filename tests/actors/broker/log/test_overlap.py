@@ -141,6 +141,18 @@ class TestFlush:
         again = await start(disk)
         assert values(again.logs[A]).startswith("abcdefgh")
 
+    async def test_what_is_appended_during_a_flush_is_due_in_its_time(self):
+        disk = SlowDisk()
+        manager = await filled(disk, LogConfig(flush_ms=100))
+        log = manager.logs[A]
+
+        await while_held(disk, manager.flush_dirty(100), act=lambda: append(log, "i"))
+
+        assert log.recovery_point == 8
+        assert log.is_flush_due(100)
+        await manager.flush_dirty(100)
+        assert log.recovery_point == 9
+
     async def test_a_cut_is_not_durable_because_another_is_just_making_it_so(self):
         disk = SlowDisk()
         manager = await filled(disk)
@@ -182,6 +194,9 @@ class TestFlush:
         def late() -> None:
             with pytest.raises(KafkaStorageError, match="closed"):
                 append(log, "x")
+
+            with pytest.raises(KafkaStorageError, match="end of its node"):
+                manager.get_or_create(C, FLUSHED, 0)
 
         closing = [manager.clean_shutdown({}), log.flush()]
         assert (await while_held(disk, *closing, act=late))[0]

@@ -1,0 +1,1 @@
+"""What may go wrong on purpose, and what must hold all the same."""

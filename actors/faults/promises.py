@@ -1,0 +1,192 @@
+"""What was promised to clients: acknowledged records stay, and so does what a consumer has read.
+
+Rule: a promise is judged by the log of every leader of the same or a later epoch. A promise is void
+after an unclean election, and when the last broker dies on which it could be seen: what its disk
+keeps then is a matter of luck, as in Kafka, which does not sync before it answers.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from actors.faults.invariant import Exchange, Invariant
+from actors.faults.sight import Key, Seen, Sight
+from actors.faults.violation import Violation
+from wire.data import Fetch, FetchResponse, Produce, ProduceResponse
+from wire.errors import ErrorCode
+from wire.ids import NO_TIMESTAMP_MS, BrokerId, LeaderEpoch, Offset, TopicPartition
+from wire.records import Buffer, batches, decode_header
+from wire.trace import LeaderElected, NodeStopped, TraceEvent
+
+ALL = -1  # acks
+
+
+class Promise(NamedTuple):
+    """A batch that must stay where it is."""
+
+    base_offset: Offset
+    last_offset: Offset
+    crc: int | None  # None: the broker has stamped it with a time, and so changed it
+    epoch: LeaderEpoch  # of the leader who promised
+    broker: BrokerId
+
+
+class _Judged(NamedTuple):
+    """How far a leader's log was compared with the promises."""
+
+    seen: Seen
+    cuts: int
+    epoch: LeaderEpoch
+    count: int
+
+
+class Promises(Invariant):
+    """Batches that every later leader must have at their offsets."""
+
+    verb = ""
+
+    def __init__(self) -> None:
+        self._promises: dict[TopicPartition, list[Promise]] = {}
+        self._judged: dict[Key, _Judged] = {}
+        self._new: dict[TopicPartition, None] = {}
+        self._has_fallen = False
+
+    def promise(self, partition: TopicPartition, promise: Promise) -> None:
+        """From now on this must be there."""
+        self._promises.setdefault(partition, []).append(promise)
+        self._new[partition] = None
+
+    def on_event(self, node: str, event: TraceEvent) -> None:
+        """Some promises are over."""
+        if isinstance(event, LeaderElected) and event.is_unclean:
+            self._void(TopicPartition(event.topic, event.partition))
+        elif isinstance(event, NodeStopped):
+            self._has_fallen = True
+
+    def check(self, changed: Sequence[Seen], sight: Sight) -> None:
+        """Judge the leaders that have changed, and those of partitions with new promises."""
+        if self._has_fallen:
+            self._has_fallen = False
+            self._void_lost(sight)
+        for seen in changed:
+            if seen.leads:
+                self._judge(seen)
+        if self._new:
+            for seen in sight.leaders(self._new):
+                self._judge(seen)
+            self._new.clear()
+
+    def _judge(self, seen: Seen) -> None:
+        promises = self._promises.get(seen.partition)
+        if not promises:
+            return
+        key = (int(seen.broker), seen.partition)
+        before = self._judged.get(key)
+        is_same = before is not None and before[:3] == (seen, seen.cuts, seen.epoch)
+        first = before.count if before is not None and is_same else 0
+        for promise in promises[first:]:
+            if promise.epoch <= seen.epoch:
+                self._judge_one(seen, promise)
+        self._judged[key] = _Judged(seen, seen.cuts, seen.epoch, len(promises))
+
+    def _judge_one(self, seen: Seen, promise: Promise) -> None:
+        if promise.last_offset < seen.start:
+            return  # retention took it
+        if not _has(seen, promise):
+            found = seen.batch_at(promise.base_offset)
+            raise Violation(
+                self.name,
+                f"{self.verb} by {promise.broker} in epoch {promise.epoch}; leader {seen.broker} "
+                f"of epoch {seen.epoch}, whose log ends at {seen.end}, has {found}",
+                partition=seen.partition,
+                brokers=(promise.broker, seen.broker),
+                offsets=(promise.base_offset, promise.last_offset),
+            )
+
+    def _void_lost(self, sight: Sight) -> None:
+        """Forget what nobody alive has any more."""
+        for partition, promises in self._promises.items():
+            alive = sight.of(partition)
+            kept = [each for each in promises if any(_has(seen, each) for seen in alive)]
+            if len(kept) < len(promises):
+                self._promises[partition] = kept
+                self._judged.clear()
+
+    def _void(self, partition: TopicPartition) -> None:
+        self._promises.pop(partition, None)
+        self._judged.clear()
+
+
+class CommittedIsNeverLost(Promises):
+    """I-7: what was acknowledged with acks=all is in the log of each later leader."""
+
+    name = "I-7"
+    verb = "acknowledged"
+
+    def on_answered(self, exchange: Exchange, sight: Sight) -> None:
+        """Note what a broker has acknowledged."""
+        request, response = exchange.request, exchange.response
+        if not isinstance(request, Produce) or not isinstance(response, ProduceResponse):
+            return
+        if request.acks != ALL:
+            return
+        records = {each.partition: each.records for each in request.partitions}
+        for result in response.partitions:
+            epoch = _epoch_of(exchange.broker, result.partition, sight)
+            if result.error_code is not ErrorCode.NONE or epoch is None:
+                continue
+            is_stamped = result.log_append_time_ms != NO_TIMESTAMP_MS
+            shift = result.base_offset
+            for batch in batches(records[result.partition]):
+                size = batch.header.last_offset - batch.header.base_offset
+                last = Offset(shift + size)
+                crc = None if is_stamped else batch.header.crc
+                self.promise(
+                    result.partition, Promise(Offset(shift), last, crc, epoch, exchange.broker)
+                )
+                shift = Offset(last + 1)
+
+
+class VisibleIsNeverLost(Promises):
+    """I-19: what a consumer was shown is in the log of each later leader."""
+
+    name = "I-19"
+    verb = "shown"
+
+    def on_answered(self, exchange: Exchange, sight: Sight) -> None:
+        """Note what a consumer has seen."""
+        request, response = exchange.request, exchange.response
+        if not isinstance(request, Fetch) or not isinstance(response, FetchResponse):
+            return
+        if request.replica_id >= 0:
+            return
+        for result in response.partitions:
+            epoch = _epoch_of(exchange.broker, result.partition, sight)
+            if result.records and epoch is not None:
+                for promise in _promises_of(result.records, epoch, exchange.broker):
+                    self.promise(result.partition, promise)
+
+
+def _promises_of(records: Buffer, epoch: LeaderEpoch, broker: BrokerId) -> list[Promise]:
+    """The whole batches in an answer, whose last one may be cut short."""
+    found, view = [], memoryview(records)
+    for batch in batches(view):
+        header = batch.header
+        if len(batch.data) < header.size_in_bytes:
+            break
+        found.append(Promise(header.base_offset, header.last_offset, header.crc, epoch, broker))
+    return found
+
+
+def _has(seen: Seen, promise: Promise) -> bool:
+    batch = seen.batch_at(promise.base_offset)
+    return (
+        batch is not None
+        and (batch.base_offset, batch.last_offset) == (promise.base_offset, promise.last_offset)
+        and promise.crc in {None, batch.crc}
+    )
+
+
+def _epoch_of(broker: BrokerId, partition: TopicPartition, sight: Sight) -> LeaderEpoch | None:
+    node = sight.cluster.nodes[broker]
+    replica = node.replica_manager.replicas.get(partition)
+    return None if replica is None else replica.leader_epoch

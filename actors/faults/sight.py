@@ -1,0 +1,175 @@
+"""What can be seen of a cluster from outside: its live replicas, and what is in their logs.
+
+Rule: nothing is read twice. A replica that has not changed since the last look costs a comparison;
+of a log that has grown only the new batches are read, and one whose end went back is read anew.
+"""
+
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from actors.broker.log.log import Log
+from actors.broker.partition import HostedPartition
+from actors.broker.replica import Replica
+from actors.cluster import NodeCluster
+from actors.node import Node
+from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from wire.records import batches
+
+_ALL_BYTES = 1 << 40
+Key = tuple[int, TopicPartition]
+
+
+class Batch(NamedTuple):
+    """What makes a batch this one: the CRC is over all that the producer wrote."""
+
+    base_offset: Offset
+    last_offset: Offset
+    epoch: LeaderEpoch
+    crc: int
+
+
+class Seen:
+    """A replica as it was at the last look, in one life of its broker."""
+
+    __slots__ = (
+        "_cuts",
+        "batches",
+        "before",
+        "broker",
+        "cuts",
+        "end",
+        "high_watermark",
+        "hosted",
+        "log",
+        "node",
+        "partition",
+        "recovery_point",
+        "replica",
+        "start",
+    )
+
+    def __init__(self, node: Node, replica: Replica, before: "Seen | None") -> None:
+        self.node = node
+        self.replica = replica
+        self.before = before  # the last sight of this replica in an earlier life, until judged
+        self.broker = BrokerId(node.config.broker_id)
+        self.partition = replica.partition
+        self.hosted: HostedPartition = replica.hosted
+        self.log: Log | None = None
+        self.batches: list[Batch] = []
+        self.cuts = 0  # how often batches were forgotten: what was said of them is void
+        self._cuts = 0  # the log's own count
+        self.end: Offset = Offset(0)
+        self.start: Offset = Offset(0)
+        self.high_watermark: Offset = Offset(-1)  # so that the first look is a change
+        self.recovery_point: Offset = Offset(0)
+
+    @property
+    def leads(self) -> bool:
+        """Whether it believes to be the leader."""
+        return self.hosted.is_leader
+
+    @property
+    def epoch(self) -> LeaderEpoch:
+        """Of the last decision that it heard of."""
+        return self.hosted.leader_epoch
+
+    def look(self) -> bool:
+        """See what it is now; whether anything has changed."""
+        replica, log = self.replica, self.replica.log
+        is_changed = False
+        if replica.hosted is not self.hosted or replica.high_watermark != self.high_watermark:
+            self.hosted, self.high_watermark = replica.hosted, replica.high_watermark
+            is_changed = True
+        if log is None:
+            return is_changed
+        self.recovery_point = log.recovery_point
+        if log is not self.log or log.cuts != self._cuts or log.log_end_offset != self.end:
+            self._read(log)
+            is_changed = True
+        if log.log_start_offset != self.start:
+            self.start = log.log_start_offset
+            is_changed = True
+        return is_changed
+
+    def _read(self, log: Log) -> None:
+        if log is not self.log or log.cuts != self._cuts:
+            self.log, self._cuts, self.batches, self.end = log, log.cuts, [], log.log_start_offset
+            self.cuts += 1
+        while self.end < log.log_end_offset:
+            read = log.read(max(self.end, log.log_start_offset), _ALL_BYTES)
+            for batch in batches(read):
+                header = batch.header
+                self.batches.append(
+                    Batch(
+                        header.base_offset,
+                        header.last_offset,
+                        header.partition_leader_epoch,
+                        header.crc,
+                    )
+                )
+                self.end = header.next_offset
+            if not read:
+                self.end = log.log_end_offset
+
+    def batch_at(self, offset: int) -> Batch | None:
+        """The batch that holds an offset."""
+        low, high = 0, len(self.batches)
+        while low < high:
+            middle = (low + high) // 2
+            if self.batches[middle].last_offset < offset:
+                low = middle + 1
+            else:
+                high = middle
+        found = self.batches[low] if low < len(self.batches) else None
+        return found if found is not None and found.base_offset <= offset else None
+
+
+class Sight:
+    """All live replicas of a cluster."""
+
+    def __init__(self, cluster: NodeCluster) -> None:
+        self.cluster = cluster
+        self.all: dict[Key, Seen] = {}
+        self._past: dict[Key, Seen] = {}
+
+    def look(self) -> list[Seen]:
+        """The replicas that have changed since the last look."""
+        changed = []
+        for broker, node in self.cluster.nodes.items():
+            if not node.system.is_up:
+                continue
+            for partition, replica in node.replica_manager.replicas.items():
+                key = (broker, partition)
+                seen = self.all.get(key)
+                if seen is None or seen.replica is not replica:
+                    self._forget(key, seen)
+                    seen = self.all[key] = Seen(node, replica, self._past.pop(key, None))
+                if seen.look():
+                    changed.append(seen)
+        self._bury()
+        return changed
+
+    def of(self, partition: TopicPartition) -> list[Seen]:
+        """The live replicas of one partition."""
+        return [seen for (_, where), seen in self.all.items() if where == partition]
+
+    def leaders(self, partitions: Iterable[TopicPartition]) -> list[Seen]:
+        """Those that believe to lead one of these."""
+        wanted = set(partitions)
+        return [seen for (_, at), seen in self.all.items() if at in wanted and seen.leads]
+
+    def _forget(self, key: Key, seen: Seen | None) -> None:
+        if seen is not None:
+            seen.before = None
+            self._past[key] = seen
+
+    def _bury(self) -> None:
+        gone = [
+            key
+            for key, seen in self.all.items()
+            if not seen.node.system.is_up
+            or key[1] not in seen.node.replica_manager.replicas  # stopped or deleted
+        ]
+        for key in gone:
+            self._forget(key, self.all.pop(key))
