@@ -25,12 +25,16 @@ OpenLog = Callable[[TopicPartition], Log]
 
 
 class Line:
-    """When a follower's fetcher last asked: one for all partitions that it asks for."""
+    """When a follower's fetcher asked, last and before: one for all partitions that it asks for."""
 
-    __slots__ = ("asked_ms",)
+    __slots__ = ("asked_before_ms", "asked_ms")
 
-    def __init__(self, asked_ms: float = LONG_AGO_MS) -> None:
-        self.asked_ms = asked_ms
+    def __init__(self) -> None:
+        self.asked_before_ms = self.asked_ms = LONG_AGO_MS
+
+    def ask(self, now_ms: float) -> None:
+        """It asks for all that it asks for, named or not."""
+        self.asked_before_ms, self.asked_ms = self.asked_ms, now_ms
 
 
 class Follower:
@@ -59,22 +63,32 @@ class Follower:
 
     def asked(self, offset: Offset, log_start: Offset, leader_end: Offset, line: Line) -> None:
         """It asks for what follows this offset, so it has all before; `line` has the time."""
-        if offset >= leader_end:
-            self._caught_up_ms = line.asked_ms
-        elif offset >= self._end_when_asked >= 0:
-            self._caught_up_ms = max(self._caught_up_ms, self._asked_ms)
-        self.log_end_offset, self.log_start_offset = offset, log_start
-        self._end_when_asked, self._asked_ms, self._line = leader_end, line.asked_ms, line
+        if line is self._line:
+            self._hear_of(line.asked_before_ms, leader_end)
+        self.log_end_offset, self.log_start_offset, self._line = offset, log_start, line
+        self._asked_at(line.asked_ms, leader_end)
 
     def note(self, leader_end: Offset) -> None:
-        """Before the leader's end moves: if it has all now, it had all when its line last asked."""
-        if self.log_end_offset >= leader_end:
-            self._caught_up_ms = self._asked_ms = max(self._asked_ms, self._line.asked_ms)
+        """Before the leader's end moves: when its line last asked, the end was what it is now."""
+        self._hear_of(self._line.asked_ms, leader_end)
 
     def caught_up_ms(self, leader_end: Offset) -> float:
         """When it last had all that the leader had then."""
         self.note(leader_end)
         return self._caught_up_ms
+
+    def _hear_of(self, asked_ms: float, leader_end: Offset) -> None:
+        """A request that did not name the partition, unless it is known already."""
+        if asked_ms > self._asked_ms:
+            self._asked_at(asked_ms, leader_end)
+
+    def _asked_at(self, asked_ms: float, leader_end: Offset) -> None:
+        """As Replica.updateFetchState."""
+        if self.log_end_offset >= leader_end:
+            self._caught_up_ms = max(self._caught_up_ms, asked_ms)
+        elif self.log_end_offset >= self._end_when_asked >= 0:
+            self._caught_up_ms = max(self._caught_up_ms, self._asked_ms)
+        self._asked_ms, self._end_when_asked = asked_ms, leader_end
 
 
 class Replica:

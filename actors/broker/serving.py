@@ -77,7 +77,7 @@ class Serving:
         reader = self.readers.reader_for(request, now_ms)
         if reader.pending is not None:  # its answer went astray, and the follower asks anew
             self._answer(reader, [])
-        reader.line.asked_ms = now_ms
+        reader.line.ask(now_ms)
         self.readers.take(reader, request)
         results = self._look(reader, request)
         if reader.is_follower:

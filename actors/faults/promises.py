@@ -14,7 +14,7 @@ from actors.faults.violation import Violation
 from wire.data import Fetch, FetchResponse, Produce, ProduceResponse
 from wire.errors import ErrorCode
 from wire.ids import NO_TIMESTAMP_MS, BrokerId, LeaderEpoch, Offset, TopicPartition
-from wire.records import Buffer, batches, decode_header
+from wire.records import Buffer, batches
 from wire.trace import LeaderElected, NodeStopped, TraceEvent
 
 ALL = -1  # acks
@@ -89,8 +89,9 @@ class Promises(Invariant):
         self._judged[key] = _Judged(seen, seen.cuts, seen.epoch, len(promises))
 
     def _judge_one(self, seen: Seen, promise: Promise) -> None:
-        if promise.last_offset < seen.start:
-            return  # retention took it
+        is_compacted = seen.log is not None and seen.log.config.is_compacted
+        if promise.last_offset < seen.start or is_compacted:
+            return  # retention took it, or compaction may have
         if not _has(seen, promise):
             found = seen.batch_at(promise.base_offset)
             raise Violation(
@@ -168,13 +169,10 @@ class VisibleIsNeverLost(Promises):
 
 def _promises_of(records: Buffer, epoch: LeaderEpoch, broker: BrokerId) -> list[Promise]:
     """The whole batches in an answer, whose last one may be cut short."""
-    found, view = [], memoryview(records)
-    for batch in batches(view):
-        header = batch.header
-        if len(batch.data) < header.size_in_bytes:
-            break
-        found.append(Promise(header.base_offset, header.last_offset, header.crc, epoch, broker))
-    return found
+    headers = (batch.header for batch in batches(records))
+    return [
+        Promise(each.base_offset, each.last_offset, each.crc, epoch, broker) for each in headers
+    ]
 
 
 def _has(seen: Seen, promise: Promise) -> bool:

@@ -8,7 +8,6 @@ import asyncio
 from collections import Counter
 from itertools import count
 
-
 from actors.cluster import Cluster
 from runtime.network import Network
 from tests.support.zookeeper import SharedZooKeeper
@@ -164,4 +163,3 @@ async def test_nothing_acknowledged_is_lost_while_leaders_and_controllers_die(
     check(load, found)
     assert killed >= 4
     assert sum(map(len, load.acknowledged.values())) > 1_000
-    print(f"{killed} killed, {sum(map(len, load.acknowledged.values()))} acknowledged")

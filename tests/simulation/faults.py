@@ -90,7 +90,11 @@ class Fault(NamedTuple):
 
 
 FAULTS = (
-    *(Fault(kind, str(broker)) for kind in ("kill", "pause", "expire", "lose") for broker in BROKERS),
+    *(
+        Fault(kind, str(broker))
+        for kind in ("kill", "pause", "expire", "lose")
+        for broker in BROKERS
+    ),
     *(Fault("cut", f"{one}>{other}") for one in BROKERS for other in BROKERS if one != other),
     *(Fault("cut", f"{broker}>{ZOOKEEPER}") for broker in BROKERS),
 )
@@ -229,9 +233,7 @@ class Stage:
 
     def is_over(self) -> bool:
         """Whether the faults have had the time to show their effects."""
-        return bool(self.last_strike_ms) and (
-            self.sim.now_ms > self.last_strike_ms + AFTERMATH_MS
-        )
+        return bool(self.last_strike_ms) and (self.sim.now_ms > self.last_strike_ms + AFTERMATH_MS)
 
     # --- what there is ----------------------------------------------------------------------------
 

@@ -1,4 +1,4 @@
-"""A leader by hand: broker 9 hears what a broker asks as its follower, and answers as a test says."""
+"""A leader by hand: broker 9 hears what its follower asks, and answers as a test says."""
 
 from typing import Any, TypeVar
 
@@ -85,7 +85,7 @@ async def follow(drive: Drive, epoch: int, *partitions: TopicPartition) -> None:
 
 
 async def lead(drive: Drive, epoch: int, *values: bytes, commit: bool) -> None:
-    """Let broker 2 lead, and write one batch for each value: in sync alone, or with a silent one."""
+    """Let broker 2 lead, in sync alone or with a silent one, and write a batch for each value."""
     isr = (2,) if commit else (2, HANDS)
     await tell(drive, 2, order(ORDERS, 2, epoch, replicas=(HANDS, 2), isr=isr))
     for value in values:

@@ -17,6 +17,12 @@ GROUP = "readers"
 PARTITIONS = 3
 
 
+def say(*words: object) -> None:
+    """At once, so that whoever kills this has read it."""
+    sys.stdout.write(" ".join(map(str, words)) + "\n")
+    sys.stdout.flush()
+
+
 def leader_epoch(cluster: Cluster, number: int) -> int:
     """In which a partition is led now."""
     partition = TopicPartition(TOPIC, number)
@@ -38,12 +44,12 @@ async def main(data: Path) -> None:
                     TOPIC, value=str(number).encode(), partition=number % PARTITIONS
                 )
                 epoch = leader_epoch(cluster, sent.partition)
-                print("record", sent.partition, sent.offset, epoch, number, flush=True)
+                say("record", sent.partition, sent.offset, epoch, number)
                 number += 1
                 if number % 50 == 0:
                     at = {TopicPartition(TOPIC, sent.partition): sent.offset}
                     await group.commit(at)
-                    print("commit", sent.partition, sent.offset, epoch, "-", flush=True)
+                    say("commit", sent.partition, sent.offset, epoch, "-")
 
 
 if __name__ == "__main__":

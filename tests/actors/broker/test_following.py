@@ -1,27 +1,39 @@
-"""Following a leader, and who may be fetched from: B138, B144."""
+"""Following a leader, and who may be fetched from: B138, B144, B146, B152, B153, B155 to B157."""
 
 import pytest
 
-from runtime.network import Endpoint
+from actors.broker.settings import Settings
+from tests.support.data import values_on
 from tests.support.drive import Drive
-from tests.support.orders import (
-    broker,
-    leader_and_isr,
-    news,
-    order,
-    stop,
-    stop_replica,
-    update_metadata,
+from tests.support.leader import (
+    HANDS,
+    ORDERS,
+    SALES,
+    Leader,
+    batch_at,
+    fetched,
+    follow,
+    found,
+    lead,
+    refused,
+    tell,
 )
-from wire.codec import encode
-from wire.control import LeaderAndIsrResponse, StopReplicaResponse, UpdateMetadataResponse
-from wire.data import Fetch, FetchPartition, FetchResponse, FetchResult
+from tests.support.orders import broker, news, order, stop, stop_replica, update_metadata
+from wire.control import StopReplicaResponse, UpdateMetadataResponse
+from wire.data import (
+    EARLIEST_TIMESTAMP_MS,
+    LATEST_TIMESTAMP_MS,
+    Fetch,
+    FetchPartition,
+    FetchResponse,
+    FetchResult,
+    ListOffsets,
+    ListOffsetsResponse,
+    ListOffsetsResult,
+)
 from wire.errors import ErrorCode
 from wire.ids import TopicPartition
-from wire.trace import FrameRefused
-
-ORDERS = TopicPartition("orders", 0)
-SALES = TopicPartition("sales", 0)
+from wire.trace import FollowerFailed, FrameRefused, LogDirWentOffline, LogTruncated
 
 
 @pytest.fixture
@@ -29,11 +41,6 @@ async def drive(sim):
     drive = await Drive.start(sim)
     drive.forget()
     return drive
-
-
-async def tell(drive, to: int, *orders, **fields) -> None:
-    response = await drive.ask(to, leader_and_isr(*orders, **fields), LeaderAndIsrResponse)
-    assert {each.error_code for each in response.partitions} == {ErrorCode.NONE}
 
 
 async def fetch(drive, to: int, partition: TopicPartition = ORDERS, epoch: int = -1, by: int = -1):
@@ -48,44 +55,27 @@ async def fetch(drive, to: int, partition: TopicPartition = ORDERS, epoch: int =
     return result
 
 
-class Leader:
-    """Broker 9: it answers followers as it is told."""
-
-    def __init__(self, drive) -> None:
-        self.asked = []
-        network = drive.sim.network
-        self._endpoint = Endpoint("broker-9", network, drive.sim.trace.at("broker-9"))
-        self._endpoint.serve(self)
-        self._drive = drive
-
-    def tell(self, incoming) -> None:
-        self.asked.append(incoming)
-
-    async def answer(self, *codes: ErrorCode, partitions=(ORDERS, SALES)) -> None:
-        results = tuple(
-            FetchResult(partition=each, error_code=code)
-            for each, code in zip(partitions, codes, strict=False)
-        )
-        await self.answer_bytes(encode(FetchResponse(partitions=results)))
-
-    async def answer_bytes(self, payload: bytes) -> None:
-        self.asked.pop(0).reply(payload)
-        await self._drive.sim.sleep(100)
-
-    def fetches(self):
-        return self._drive.fetches(source=2, to=9)
-
-
 @pytest.fixture
 async def leader(drive):
     """A leader by hand, whom broker 2 follows in two partitions."""
     leader = Leader(drive)
-    orders = order(ORDERS, 9, 4, replicas=(9, 2)), order(SALES, 9, 4, replicas=(9, 2))
-    await tell(drive, 2, *orders, live=(9,))
-    await drive.sim.sleep(10)
-    assert leader.fetches() == [("orders", 4), ("sales", 4)]
+    await follow(drive, 4, ORDERS, SALES)
+    assert named(await leader.heard(Fetch)) == [("orders", 4, 0), ("sales", 4, 0)]
     drive.forget()
     return leader
+
+
+def named(request):
+    """What a request asks for: topics, leader epochs and offsets."""
+    return [
+        (part.partition.topic, part.current_leader_epoch, part.fetch_offset)
+        for part in request.partitions
+    ]
+
+
+async def next_names(leader):
+    """What the next request asks for, in addition to what the session has."""
+    return named(await leader.heard(Fetch))
 
 
 # --- becoming a follower -------------------------------------------------------------------------
@@ -117,7 +107,7 @@ async def test_a_new_follower_leaves_its_former_leader_for_the_next(drive):
 
 @pytest.mark.behaviour("B138")
 async def test_a_follower_fetches_if_the_order_names_the_leaders_endpoint(drive):
-    await tell(drive, 2, order(ORDERS, 9, 0, replicas=(9, 2)), live=(9,))
+    await tell(drive, 2, order(ORDERS, HANDS, 0, replicas=(HANDS, 2)), live=(9,))
     await drive.sim.sleep(100)
 
     assert drive.fetches(source=2, to=9) == [("orders", 0)]
@@ -128,7 +118,7 @@ async def test_a_follower_fetches_if_the_metadata_has_the_leaders_endpoint(drive
     update = update_metadata(brokers=[broker(2), broker(9)])
     await drive.ask(2, update, UpdateMetadataResponse)
 
-    await tell(drive, 2, order(ORDERS, 9, 0, replicas=(9, 2)))
+    await tell(drive, 2, order(ORDERS, HANDS, 0, replicas=(HANDS, 2)))
     await drive.sim.sleep(100)
 
     assert drive.fetches(source=2, to=9) == [("orders", 0)]
@@ -165,69 +155,352 @@ async def test_a_follower_whose_new_leader_is_not_known_stops_fetching_from_the_
 # --- fetching ------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("B145", "B153")
 async def test_one_fetch_is_under_way_at_a_time(drive, leader):
-    await tell(drive, 2, order(SALES, 9, 5, replicas=(9, 2)), live=(9,))
+    await follow(drive, 5, SALES)
     await drive.sim.sleep(5_000)
-    assert leader.fetches() == []
+    assert len(leader.asked) == 1
 
-    await leader.answer(ErrorCode.NONE, ErrorCode.FENCED_LEADER_EPOCH)
+    await leader.answer(fetched(refused(SALES, ErrorCode.FENCED_LEADER_EPOCH)))
 
-    assert leader.fetches() == [("sales", 5)]  # the answer was to its former epoch (B153)
+    assert await next_names(leader) == [("sales", 5, 0)]  # that was about its former epoch
 
 
+@pytest.mark.behaviour("B146", "B152")
 @pytest.mark.parametrize(
     "code",
     [
         ErrorCode.NOT_LEADER_OR_FOLLOWER,
         ErrorCode.UNKNOWN_LEADER_EPOCH,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.KAFKA_STORAGE_ERROR,
     ],
 )
 async def test_what_the_leader_does_not_have_yet_is_asked_for_again_after_a_second(
     drive, leader, code
 ):
-    await leader.answer(ErrorCode.NONE, code)
-    await drive.sim.sleep(800)
-    assert leader.fetches() == []
+    await leader.answer(fetched(found(ORDERS, batch_at(0, 4, b"a")), refused(SALES, code)))
+    request = await leader.heard(Fetch)
+    assert (named(request), request.forgotten) == ([("orders", 4, 1)], (SALES,))
 
-    await drive.sim.sleep(200)
-
-    assert leader.fetches() == [("sales", 4)]
-
-
-async def test_what_the_leader_fences_is_given_up_until_the_next_order(drive, leader):
-    await leader.answer(ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.NONE)
-    await drive.settle()
-    assert leader.fetches() == []
-
-    await tell(drive, 2, order(ORDERS, 9, 5, replicas=(9, 2)), live=(9,))
+    await drive.sim.sleep(900)
+    await leader.answer(fetched())
+    assert await next_names(leader) == []
     await drive.sim.sleep(100)
+    await leader.answer(fetched())
 
-    assert leader.fetches() == [("orders", 5)]
+    assert await next_names(leader) == [("sales", 4, 0)]
 
 
-async def test_an_answer_that_is_none_is_traced_and_asked_for_again(drive, leader):
-    await leader.answer_bytes(b"no message")
+@pytest.mark.behaviour("B152")
+@pytest.mark.parametrize("code", [ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INCONSISTENT_TOPIC_ID])
+async def test_what_the_leader_fences_is_given_up_until_the_next_order(drive, leader, code):
+    await leader.answer(fetched(refused(ORDERS, code)))
+    await drive.sim.sleep(10_000)
+    request = await leader.heard(Fetch)
+    assert (named(request), request.forgotten) == ([], (ORDERS,))
+    assert drive.of(FollowerFailed) == [FollowerFailed("orders", 0, 4, code.name)]
+    await leader.answer(fetched())
+    assert await next_names(leader) == []
+
+    await follow(drive, 5, ORDERS)
+    await leader.answer(fetched())
+
+    assert await next_names(leader) == [("orders", 5, 0)]
+
+
+@pytest.mark.behaviour("B153")
+async def test_records_that_were_asked_for_in_a_former_epoch_are_not_taken(drive, leader):
+    await follow(drive, 5, ORDERS)
+
+    await leader.answer(fetched(found(ORDERS, batch_at(0, 4, b"late"), high_watermark=1)))
+
+    assert values_on(drive, 2, ORDERS) == []
+    assert await next_names(leader) == [("orders", 5, 0)]
+
+
+@pytest.mark.behaviour("B153")
+async def test_records_for_another_place_than_the_logs_end_are_not_taken(drive, leader):
+    """Stopped and followed again in the same epoch; meanwhile somebody wrote to the log."""
+    drive.replica(2, "orders").opened().append_as_follower(batch_at(0, 3, b"other"), 1)
+    await drive.ask(2, stop_replica(stop(ORDERS, 4)), StopReplicaResponse)
+    await follow(drive, 4, ORDERS)
+
+    await leader.answer(fetched(found(ORDERS, batch_at(0, 4, b"late"), high_watermark=1)))
+
+    assert values_on(drive, 2, ORDERS) == [b"other"]
+    assert await next_names(leader) == [("orders", 4, 1)]
+
+
+@pytest.mark.parametrize("stranger", [b"no message", b""])
+async def test_an_answer_that_is_none_is_traced_and_all_is_asked_for_again(drive, leader, stranger):
+    await leader.answer(stranger)
+    assert leader.asked == []
     await drive.sim.sleep(1_000)
 
     assert [event.source for event in drive.of(FrameRefused)] == ["broker-9"]
-    assert leader.fetches() == [("orders", 4), ("sales", 4)]
+    assert await next_names(leader) == [("orders", 4, 0), ("sales", 4, 0)]
 
 
-async def test_a_partition_that_the_leader_left_out_is_asked_for_again(drive, leader):
-    await leader.answer(ErrorCode.NONE, partitions=(ORDERS,))
-    await drive.sim.sleep(1_000)
+@pytest.mark.behaviour("B146")
+async def test_a_leader_that_refuses_the_whole_fetch_is_asked_again_after_a_second(drive, leader):
+    await leader.answer(FetchResponse(error_code=ErrorCode.UNKNOWN_SERVER_ERROR))
+    await drive.sim.sleep(900)
+    assert leader.asked == []
+    await drive.sim.sleep(100)
 
-    assert leader.fetches() == [("sales", 4)]
+    assert await next_names(leader) == [("orders", 4, 0), ("sales", 4, 0)]
+
+
+@pytest.mark.behaviour("B146")
+async def test_a_leader_that_does_not_answer_is_asked_again_after_its_time_and_a_second(
+    drive, leader
+):
+    leader.asked.clear()
+    await drive.sim.sleep(30_900)  # replica.socket.timeout.ms, and the most of a second
+    assert leader.asked == []
+    await drive.sim.sleep(100)
+
+    assert await next_names(leader) == [("orders", 4, 0), ("sales", 4, 0)]
 
 
 async def test_an_answer_about_a_partition_that_was_stopped_meanwhile_is_ignored(drive, leader):
     await drive.ask(2, stop_replica(stop(ORDERS, 4)), StopReplicaResponse)
 
-    await leader.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.NONE)
-    await drive.settle()
+    await leader.answer(fetched(refused(ORDERS, ErrorCode.NOT_LEADER_OR_FOLLOWER)))
+    await drive.sim.sleep(2_000)
 
-    assert leader.fetches() == []
+    request = await leader.heard(Fetch)
+    assert (named(request), request.forgotten) == ([], (ORDERS,))
+
+
+# --- taking in -----------------------------------------------------------------------------------
+
+
+@pytest.mark.behaviour("B157")
+async def test_a_follower_appends_what_comes_as_it_is_and_asks_for_what_follows(drive, leader):
+    sent = batch_at(0, 2, b"a", b"b") + batch_at(2, 4, b"c")
+
+    await leader.answer(fetched(found(ORDERS, sent, high_watermark=2)))
+
+    replica = drive.replica(2, "orders")
+    assert bytes(replica.log.read(0, 1 << 20)) == sent
+    assert replica.log.epochs.entries == ((2, 0), (4, 2))
+    assert await next_names(leader) == [("orders", 4, 3)]
+    (part,) = (await leader.heard(Fetch)).partitions
+    assert part.last_fetched_epoch == 4
+
+
+@pytest.mark.behaviour("B157")
+@pytest.mark.parametrize(("told", "expected"), [(0, 0), (1, 1), (2, 2), (9, 2)])
+async def test_a_followers_high_watermark_is_its_leaders_within_its_own_log(
+    drive, leader, told, expected
+):
+    await leader.answer(fetched(found(ORDERS, batch_at(0, 4, b"a", b"b"), high_watermark=told)))
+
+    assert drive.replica(2, "orders").high_watermark == expected
+
+
+@pytest.mark.behaviour("B157")
+async def test_a_high_watermark_comes_without_records_too(drive, leader):
+    await leader.answer(fetched(found(ORDERS, batch_at(0, 4, b"a", b"b"))))
+
+    await leader.answer(fetched(found(ORDERS, high_watermark=2)))
+
+    assert drive.replica(2, "orders").high_watermark == 2
+    assert await next_names(leader) == []  # it stands where it stood
+
+
+@pytest.mark.behaviour("B157")
+async def test_a_followers_log_start_follows_its_leaders_and_the_leader_hears_of_it(drive, leader):
+    sent = batch_at(0, 4, b"a") + batch_at(1, 4, b"b")
+    await leader.answer(fetched(found(ORDERS, sent, high_watermark=2)))
+
+    await leader.answer(fetched(found(ORDERS, high_watermark=2, log_start_offset=1)))
+
+    assert drive.replica(2, "orders").log_start_offset == 1
+    (part,) = (await leader.heard(Fetch)).partitions
+    assert (part.fetch_offset, part.log_start_offset) == (2, 1)
+
+
+@pytest.mark.behaviour("B157")
+async def test_a_batch_that_was_cut_short_is_asked_for_again(drive, leader):
+    whole = batch_at(0, 4, b"a")
+
+    await leader.answer(fetched(found(ORDERS, whole + batch_at(1, 4, b"b")[:-1])))
+
+    assert values_on(drive, 2, ORDERS) == [b"a"]
+    assert await next_names(leader) == [("orders", 4, 1)]
+
+
+@pytest.mark.behaviour("B156", "B157")
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        pytest.param(batch_at(1, 4, b"b"), id="a gap"),
+        pytest.param(
+            batch_at(0, 4, b"a") + batch_at(0, 4, b"b"), id="an offset for the second time"
+        ),
+        pytest.param(batch_at(0, 4, b"a") + batch_at(1, 3, b"b"), id="a falling epoch"),
+    ],
+)
+async def test_what_does_not_continue_the_log_ends_its_partition_and_no_other(drive, leader, wrong):
+    await leader.answer(fetched(found(ORDERS, wrong), found(SALES, batch_at(0, 4, b"sale"))))
+    await drive.sim.sleep(2_000)
+
+    assert values_on(drive, 2, ORDERS) == []
+    assert values_on(drive, 2, SALES) == [b"sale"]
+    request = await leader.heard(Fetch)
+    assert (named(request), request.forgotten) == ([("sales", 4, 1)], (ORDERS,))
+    assert [event.topic for event in drive.of(FollowerFailed)] == ["orders"]
+    await follow(drive, 5, ORDERS)
+    await leader.answer(fetched())
+    assert await next_names(leader) == [("orders", 5, 0)]
+
+
+@pytest.mark.behaviour("B156")
+async def test_a_corrupt_batch_is_fetched_again_after_a_second(drive, leader):
+    corrupt = bytearray(batch_at(0, 4, b"a"))
+    corrupt[-1] ^= 1
+    sale = found(SALES, batch_at(0, 4, b"sale"))
+
+    await leader.answer(fetched(found(ORDERS, bytes(corrupt)), sale))
+
+    assert values_on(drive, 2, ORDERS) == []
+    assert values_on(drive, 2, SALES) == [b"sale"]
+    assert await next_names(leader) == [("sales", 4, 1)]
+    await drive.sim.sleep(1_000)
+    await leader.answer(fetched())
+    assert await next_names(leader) == [("orders", 4, 0)]
+    await leader.answer(fetched(found(ORDERS, batch_at(0, 4, b"a"))))
+    assert values_on(drive, 2, ORDERS) == [b"a"]
+
+
+@pytest.mark.behaviour("B156")
+async def test_a_disk_that_refuses_ends_what_is_on_it_and_the_broker_lives(drive, leader):
+    drive.sim._disk("broker-2").fail("orders-0")
+
+    await leader.answer(fetched(found(ORDERS, batch_at(0, 4, b"a"))))
+    await drive.sim.sleep(2_000)
+
+    assert [event.partitions for event in drive.of(LogDirWentOffline)] == [2]
+    assert drive.node(2).system.is_up
+    assert leader.asked == [] or named(await leader.heard(Fetch)) == []
+
+
+@pytest.mark.behaviour("B156")
+async def test_records_of_a_topic_whose_configuration_is_unknown_are_fetched_again(
+    drive, monkeypatch
+):
+    async def in_vain(self, topics):
+        """As if ZooKeeper had lost the session while it was asked."""
+
+    leader = Leader(drive)
+    with monkeypatch.context() as patched:
+        patched.setattr(Settings, "learn", in_vain)
+        await follow(drive, 4, ORDERS)
+    assert drive.replica(2, "orders").settings is None
+
+    await leader.heard(Fetch)
+    await leader.answer(fetched(found(ORDERS, batch_at(0, 4, b"a"))))
+    assert drive.replica(2, "orders").log is None
+    await leader.heard(Fetch, within_ms=1_100)
+    await leader.answer(fetched(found(ORDERS, batch_at(0, 4, b"a"))))
+
+    assert values_on(drive, 2, ORDERS) == [b"a"]
+
+
+# --- an offset that the leader does not have -----------------------------------------------------
+
+
+async def lost(drive, leader, start, end, partition=ORDERS):
+    """The leader refuses the offset, and says when asked where its log starts and ends."""
+    await leader.heard(Fetch)
+    await leader.answer(fetched(refused(partition, ErrorCode.OFFSET_OUT_OF_RANGE)))
+    request = await leader.heard(ListOffsets)
+    asked = [(part.partition, part.timestamp_ms) for part in request.partitions]
+    assert asked == [(partition, EARLIEST_TIMESTAMP_MS), (partition, LATEST_TIMESTAMP_MS)]
+    assert request.replica_id == 2
+    assert {part.current_leader_epoch for part in request.partitions} == {4}
+    spans = tuple(ListOffsetsResult(partition=partition, offset=each) for each in (start, end))
+    await leader.answer(ListOffsetsResponse(partitions=spans))
+
+
+@pytest.fixture
+async def written(drive):
+    """Broker 2 has three records, of which two are committed, and follows the leader by hand."""
+    leader = Leader(drive)
+    await lead(drive, 0, b"a", b"b", commit=True)
+    await lead(drive, 1, b"c", commit=False)
+    await follow(drive, 4, ORDERS)
+    assert await next_names(leader) == [("orders", 4, 3)]
+    drive.forget()
+    return leader
+
+
+@pytest.mark.behaviour("B155")
+async def test_a_follower_that_has_more_than_its_leader_cuts_its_log_there(drive, written):
+    await lost(drive, written, 0, 1)
+
+    assert values_on(drive, 2, ORDERS) == [b"a"]
+    assert drive.replica(2, "orders").high_watermark == 1
+    assert await next_names(written) == [("orders", 4, 1)]
+    assert drive.of(LogTruncated) == [LogTruncated("orders", 0, 4, 3, 1)]
+
+
+@pytest.mark.behaviour("B155")
+async def test_a_follower_that_is_behind_its_leaders_start_begins_anew_there(drive, written):
+    await lost(drive, written, 10, 20)
+
+    replica = drive.replica(2, "orders")
+    assert (replica.log_start_offset, replica.log_end_offset, replica.high_watermark) == (10,) * 3
+    assert replica.log.epochs.entries == ()
+    assert await next_names(written) == [("orders", 4, 10)]
+    await written.answer(fetched(found(ORDERS, batch_at(10, 4, b"k"), log_start_offset=10)))
+    assert values_on(drive, 2, ORDERS) == [b"k"]
+
+
+@pytest.mark.behaviour("B155")
+async def test_a_follower_whose_offset_is_there_by_now_goes_on_after_a_second(drive, written):
+    await lost(drive, written, 0, 5)
+
+    assert values_on(drive, 2, ORDERS) == [b"a", b"b", b"c"]
+    assert written.asked == []  # a leader that refuses again and again is not asked all the time
+    await drive.sim.sleep(1_000)
+    assert await next_names(written) == [("orders", 4, 3)]
+
+
+@pytest.mark.behaviour("B155")
+async def test_the_first_batch_may_begin_before_the_leaders_log_start(drive, leader):
+    """A DeleteRecords has cut within a batch, which the leader still has as a whole."""
+    await lost(drive, leader, 11, 13)
+    assert await next_names(leader) == [("orders", 4, 11)]
+
+    sent = batch_at(10, 3, b"x", b"y") + batch_at(12, 4, b"z")
+    await leader.answer(fetched(found(ORDERS, sent, high_watermark=13, log_start_offset=11)))
+
+    replica = drive.replica(2, "orders")
+    assert (replica.log_start_offset, replica.log_end_offset, replica.high_watermark) == (
+        11,
+        13,
+        13,
+    )
+    assert values_on(drive, 2, ORDERS) == [b"x", b"y", b"z"]
+    assert replica.log.epochs.latest_epoch == 4
+    assert await next_names(leader) == [("orders", 4, 13)]
+
+
+@pytest.mark.behaviour("B152", "B155")
+async def test_a_leader_that_fences_the_question_ends_the_partition(drive, written):
+    await written.answer(fetched(refused(ORDERS, ErrorCode.OFFSET_OUT_OF_RANGE)))
+    await written.heard(ListOffsets)
+    code = ErrorCode.FENCED_LEADER_EPOCH
+    spans = (ListOffsetsResult(partition=ORDERS, error_code=code),) * 2
+    await written.answer(ListOffsetsResponse(partitions=spans))
+    await drive.sim.sleep(2_000)
+
+    assert written.asked == []
+    assert drive.of(FollowerFailed) == [FollowerFailed("orders", 0, 4, code.name)]
 
 
 # --- being fetched from --------------------------------------------------------------------------

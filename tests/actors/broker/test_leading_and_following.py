@@ -6,6 +6,7 @@ import pytest
 
 from actors.broker.local import LeadershipChanged
 from actors.broker.log.checkpoints import HIGH_WATERMARKS, read_offsets
+from actors.broker.upkeep import Round
 from tests.support.data import fetch, produce, values_in, values_on
 from tests.support.drive import Drive
 from tests.support.mailbox import Mailbox
@@ -21,7 +22,7 @@ from wire.data import (
 )
 from wire.errors import ErrorCode
 from wire.ids import TopicPartition
-from wire.trace import MessageHandled, ReplicaRoleChanged
+from wire.trace import ReplicaRoleChanged
 
 ORDERS = TopicPartition("orders", 0)
 SALES = TopicPartition("sales", 0)
@@ -79,15 +80,18 @@ async def answer_to(drive, task):
     return task.result()
 
 
-def rounds(drive, broker: int) -> list[str]:
-    """The rounds that a broker's upkeep has begun."""
-    return [
-        event.message
-        for stamp, event in drive.events
-        if isinstance(event, MessageHandled)
-        and stamp.node == f"broker-{broker}"
-        and event.message == "Due"
-    ]
+def rounds(drive, broker: int) -> list[Round]:
+    """The rounds that a broker's upkeep begins from now on."""
+    begun = []
+    upkeep = drive.node(broker).replica_manager._upkeep
+    on_due = upkeep.on_due
+
+    def record(due, logs):
+        begun.append(due.round)
+        on_due(due, logs)
+
+    upkeep.on_due = record
+    return begun
 
 
 # --- one request ----------------------------------------------------------------------------------
@@ -130,8 +134,9 @@ async def test_the_coordinator_hears_who_leads_partitions_of_consumer_offsets_an
 
 @pytest.mark.behaviour("B136")
 async def test_the_rounds_of_upkeep_begin_with_the_first_order(drive):
+    begun, elsewhere = rounds(drive, 2), rounds(drive, 1)
     await drive.sim.sleep(LONG_MS)
-    assert rounds(drive, 2) == []
+    assert begun == []
 
     await tell(drive, 2, order(ORDERS, 2, 0, isr=(2,)))
     await produce(drive, ORDERS, b"a", b"b", leader=2)
@@ -140,16 +145,19 @@ async def test_the_rounds_of_upkeep_begin_with_the_first_order(drive):
     await drive.sim.sleep(200)
 
     assert read_offsets(drive.node(2).world.disk, HIGH_WATERMARKS) == {ORDERS: 2}
-    assert rounds(drive, 1) == []  # nobody has told broker 1 anything
+    assert begun == [Round.HIGH_WATERMARKS]
+    assert elsewhere == []  # nobody has told broker 1 anything
 
 
 @pytest.mark.behaviour("B136")
 async def test_more_orders_do_not_begin_more_rounds(drive):
+    begun = rounds(drive, 2)
+
     for epoch in range(3):
         await tell(drive, 2, order(ORDERS, 2, epoch))
     await drive.sim.sleep(14_000)
 
-    assert len(rounds(drive, 2)) == 2  # every five seconds the high watermarks, and no others yet
+    assert begun == [Round.HIGH_WATERMARKS] * 2
 
 
 # --- becoming a leader ----------------------------------------------------------------------------

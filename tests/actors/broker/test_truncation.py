@@ -1,4 +1,4 @@
-"""Where a follower's log and its leader's part: B147 to B151 and B154, each generation as it was."""
+"""Where a follower's log and its leader's part: B147 to B151, B154, as each generation had it."""
 
 import pytest
 

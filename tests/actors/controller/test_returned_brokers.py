@@ -54,7 +54,7 @@ async def test_a_broker_that_came_back_is_in_sync_again_once_it_has_everything(d
 
 
 async def test_where_nobody_stayed_one_that_came_back_leads(drive):
-    orders = await drive.create("orders", [1, 2, 3])
+    await drive.create("orders", [1, 2, 3])
 
     await come_back_unnoticed(drive, 2, 3)
 

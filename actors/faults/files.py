@@ -1,0 +1,79 @@
+"""What is on the disks: indexes point where they say, and recovery gives back a prefix.
+
+Rule: an index entry is looked at once, when it is new. A log is compared with what it was before
+its broker died as soon as the broker holds it again, before anything was appended to it.
+"""
+
+from collections.abc import Sequence
+
+from actors.broker.log.segment import Segment
+from actors.faults.invariant import Invariant
+from actors.faults.sight import Key, Seen, Sight
+from actors.faults.violation import Violation
+from wire.ids import Offset
+from wire.records import HEADER_BYTES, decode_header
+
+
+class IndexesAreTrue(Invariant):
+    """I-23."""
+
+    name = "I-23"
+
+    def __init__(self) -> None:
+        self._looked: dict[Key, tuple[Seen, int, dict[Offset, int]]] = {}
+
+    def check(self, changed: Sequence[Seen], sight: Sight) -> None:
+        """Judge the logs that have changed."""
+        del sight
+        for seen in changed:
+            if seen.before is not None:
+                before, seen.before = seen.before, None
+                self._judge_recovery(seen, before)
+            if seen.log is not None:
+                self._judge_indexes(seen)
+
+    def _judge_recovery(self, seen: Seen, before: Seen) -> None:
+        log = seen.log
+        is_same_log = log is before.log
+        if is_same_log or before.log is None or (log is not None and log.config.is_compacted):
+            return
+        if log is not None and log.cuts:
+            return  # it has been cut since it was recovered: what recovery gave is not to be seen
+        kept = [batch for batch in before.batches if batch.last_offset >= seen.start]
+        if seen.batches != kept[: len(seen.batches)]:
+            raise self._violation(
+                seen, f"recovery gave {seen.batches}, no prefix of {kept}", seen.end
+            )
+        if seen.end < before.recovery_point:
+            what = f"the log ends at {seen.end}, and was durable to {before.recovery_point}"
+            raise self._violation(seen, what, seen.end)
+
+    def _judge_indexes(self, seen: Seen) -> None:
+        assert seen.log is not None
+        key = (int(seen.broker), seen.partition)
+        looked = self._looked.get(key)
+        if looked is None or looked[0] is not seen or looked[1] != seen.cuts:
+            looked = self._looked[key] = (seen, seen.cuts, {})
+        counts = looked[2]
+        for segment in seen.log.segments:
+            count = segment.offsets.entries.count
+            first = counts.get(segment.base_offset, 0)
+            if count > first:
+                counts[segment.base_offset] = count
+                self._judge_entries(seen, segment, first)
+
+    def _judge_entries(self, seen: Seen, segment: Segment, first: int) -> None:
+        for entry in tuple(segment.offsets.all())[first:]:
+            data = segment.file.read_at(entry.position, HEADER_BYTES)
+            if len(data) < HEADER_BYTES:
+                raise self._violation(seen, f"{entry} is beyond the segment", entry.offset)
+            batch = seen.batch_at(entry.offset)
+            header = decode_header(data)
+            if batch is None or (header.base_offset, header.crc) != (batch.base_offset, batch.crc):
+                what = f"{entry} points to {header.base_offset}, and the offset is in {batch}"
+                raise self._violation(seen, what, entry.offset)
+
+    def _violation(self, seen: Seen, what: str, offset: Offset) -> Violation:
+        return Violation(
+            self.name, what, partition=seen.partition, brokers=(seen.broker,), offsets=(offset,)
+        )

@@ -1,0 +1,118 @@
+"""All invariants of the data plane, told of all that happens and asked after every step.
+
+Rule: whoever drives a cluster passes on every event, every frame that is sent and every frame that
+arrives, and calls `check` after each; the first thing that is wrong is raised there.
+"""
+
+from collections.abc import Callable
+
+from actors.cluster import NodeCluster
+from actors.faults.answers import CommittedOffsetsAreNotLost, OneAnswerARequest
+from actors.faults.files import IndexesAreTrue
+from actors.faults.invariant import Exchange, Invariant
+from actors.faults.leadership import OneLeaderAppendsPerEpoch, ZombiesCannotCommit
+from actors.faults.matching import LogsAreContiguous, LogsMatch
+from actors.faults.promises import CommittedIsNeverLost, VisibleIsNeverLost
+from actors.faults.sight import Sight
+from actors.faults.watermarks import HighWatermarksAreSound
+from wire.codec import AnyMessage, decode
+from wire.errors import MalformedMessage
+from wire.frame import Frame, FrameKind
+from wire.ids import BrokerId
+from wire.trace import TraceEvent
+
+
+def data_plane() -> tuple[Invariant, ...]:
+    """One of each."""
+    return (
+        CommittedIsNeverLost(),
+        LogsMatch(),
+        HighWatermarksAreSound(),
+        VisibleIsNeverLost(),
+        OneLeaderAppendsPerEpoch(),
+        ZombiesCannotCommit(),
+        LogsAreContiguous(),
+        IndexesAreTrue(),
+        OneAnswerARequest(),
+        CommittedOffsetsAreNotLost(),
+    )
+
+
+class Invariants:
+    """What must hold of one cluster."""
+
+    def __init__(
+        self,
+        cluster: NodeCluster,
+        now_ms: Callable[[], float],
+        invariants: tuple[Invariant, ...] | None = None,
+    ) -> None:
+        self.sight = Sight(cluster)
+        self.all = data_plane() if invariants is None else invariants
+        self._now_ms = now_ms
+        self._clock = 0  # counts what clients ask and are answered
+        self._asked: dict[tuple[str, str, int], tuple[int, AnyMessage]] = {}
+
+    def on_event(self, node: str, event: TraceEvent) -> None:
+        """An event was left in the trace."""
+        for each in self.all:
+            each.on_event(node, event)
+
+    def on_arrival(self, frame: Frame) -> None:
+        """A frame has come to the end of its link."""
+        now_ms = self._now_ms()
+        for each in self.all:
+            each.on_arrival(frame, now_ms)
+
+    def on_sent(self, frame: Frame) -> None:
+        """A frame begins its way."""
+        for each in self.all:
+            each.on_sent(frame)
+        if frame.kind is FrameKind.REQUEST and _broker(frame.source) is None:
+            self._on_asked(frame)
+        elif frame.kind is FrameKind.RESPONSE and _broker(frame.destination) is None:
+            self._on_answered(frame)
+
+    def check(self) -> None:
+        """Raise Violation if anything is wrong."""
+        changed = self.sight.look()
+        for each in self.all:
+            each.check(changed, self.sight)
+
+    def check_in_the_end(self) -> None:
+        """The same, and what must hold once nothing is disturbed any more."""
+        self.check()
+        for each in self.all:
+            each.check_in_the_end(self.sight, self._now_ms())
+
+    def _on_asked(self, frame: Frame) -> None:
+        request = _decoded(frame)
+        if request is not None:
+            self._clock += 1
+            call = (frame.source, frame.destination, frame.correlation)
+            self._asked[call] = (self._clock, request)
+            for each in self.all:
+                each.on_asked(request, self._clock)
+
+    def _on_answered(self, frame: Frame) -> None:
+        asked = self._asked.pop((frame.destination, frame.source, frame.correlation), None)
+        response, broker = _decoded(frame), _broker(frame.source)
+        if asked is None or response is None or broker is None:
+            return
+        self._clock += 1
+        exchange = Exchange(broker, asked[1], response, asked[0], self._clock)
+        self.sight.look()
+        for each in self.all:
+            each.on_answered(exchange, self.sight)
+
+
+def _broker(node: str) -> BrokerId | None:
+    name, _, number = node.rpartition("-")
+    return BrokerId(int(number)) if name == "broker" and number.isdigit() else None
+
+
+def _decoded(frame: Frame) -> AnyMessage | None:
+    try:
+        return decode(frame.payload)
+    except MalformedMessage:
+        return None

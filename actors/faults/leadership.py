@@ -1,0 +1,138 @@
+"""One leader an epoch, and none that outlives its own.
+
+Rule: who leads is judged by what brokers do, not by what they believe: records appended as leader,
+ISRs written, requests acknowledged. A leader may serve on until its successor takes office: all
+who count for it still follow it then. After that its ISR holds somebody who no longer does.
+"""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from actors.faults.invariant import Exchange, Invariant
+from actors.faults.sight import Seen, Sight
+from actors.faults.violation import Violation
+from wire.data import Produce, ProduceResponse
+from wire.errors import ErrorCode
+from wire.ids import TopicPartition
+from wire.trace import (
+    IsrChanged,
+    LeaderElected,
+    RecordsAppended,
+    ReplicaLeftIsr,
+    ReplicaRoleChanged,
+    TraceEvent,
+)
+
+ALL = -1  # acks
+
+
+class OneLeaderAppendsPerEpoch(Invariant):
+    """I-20."""
+
+    name = "I-20"
+
+    def __init__(self) -> None:
+        self._appender: dict[tuple[TopicPartition, int], str] = {}
+        self._wrong: Violation | None = None
+
+    def on_event(self, node: str, event: TraceEvent) -> None:
+        """Note who appends."""
+        if not isinstance(event, RecordsAppended) or event.role != "leader":
+            return
+        partition = TopicPartition(event.topic, event.partition)
+        first = self._appender.setdefault((partition, event.leader_epoch), node)
+        if first != node and self._wrong is None:
+            self._wrong = Violation(
+                self.name,
+                f"{first} and {node} both append as leader of epoch {event.leader_epoch}",
+                partition=partition,
+                offsets=(event.first_offset, event.last_offset),
+            )
+
+    def check(self, changed: Sequence[Seen], sight: Sight) -> None:
+        """Raise what was found."""
+        if self._wrong is not None:
+            raise self._wrong
+
+
+class _Reign(NamedTuple):
+    """Who took office last, and what is newest in ZooKeeper."""
+
+    leader: str
+    epoch: int
+
+
+class ZombiesCannotCommit(Invariant):
+    """I-21: whoever was succeeded changes no ISR, and acknowledges nothing it appended since."""
+
+    name = "I-21"
+
+    def __init__(self) -> None:
+        self._in_office: dict[TopicPartition, _Reign] = {}
+        self._elected: dict[TopicPartition, tuple[int, int]] = {}  # epoch, version of the state
+        self._late: dict[TopicPartition, dict[tuple[str, int], _Reign]] = {}
+        self._wrong: Violation | None = None
+
+    def on_event(self, node: str, event: TraceEvent) -> None:
+        """Note who takes office, who appends after that, and who changes an ISR."""
+        match event:
+            case ReplicaRoleChanged(role="leader"):
+                partition = TopicPartition(event.topic, event.partition)
+                known = self._in_office.get(partition)
+                if known is None or known.epoch < event.leader_epoch:
+                    self._in_office[partition] = _Reign(node, event.leader_epoch)
+            case RecordsAppended(role="leader"):
+                self._on_appended(node, event)
+            case LeaderElected():
+                partition = TopicPartition(event.topic, event.partition)
+                newest = (event.leader_epoch, event.partition_epoch)
+                self._elected[partition] = max(newest, self._elected.get(partition, newest))
+            case ReplicaLeftIsr():
+                pass  # the same leader in the next epoch is no zombie
+            case IsrChanged():
+                self._on_isr_changed(node, event)
+
+    def _on_appended(self, node: str, event: RecordsAppended) -> None:
+        partition = TopicPartition(event.topic, event.partition)
+        reign = self._in_office.get(partition)
+        if reign is not None and reign.epoch > event.leader_epoch and reign.leader != node:
+            late = self._late.setdefault(partition, {})
+            for offset in range(event.first_offset, event.last_offset + 1):
+                late[node, offset] = reign
+
+    def _on_isr_changed(self, node: str, event: IsrChanged) -> None:
+        """The version tells what came first: the answer to a write may be long under way."""
+        partition = TopicPartition(event.topic, event.partition)
+        epoch, version = self._elected.get(partition, (-1, -1))
+        if event.leader_epoch < epoch and event.partition_epoch > version and self._wrong is None:
+            self._wrong = Violation(
+                self.name,
+                f"{node} of epoch {event.leader_epoch} wrote the ISR {event.isr} as version "
+                f"{event.partition_epoch}, after epoch {epoch} as version {version}",
+                partition=partition,
+            )
+
+    def on_answered(self, exchange: Exchange, sight: Sight) -> None:
+        """Judge what is acknowledged."""
+        request, response = exchange.request, exchange.response
+        if not isinstance(request, Produce) or not isinstance(response, ProduceResponse):
+            return
+        if request.acks != ALL:
+            return
+        node = sight.cluster.nodes[exchange.broker].world.node
+        for result in response.partitions:
+            reign = self._late.get(result.partition, {}).get((node, result.base_offset))
+            if result.error_code is ErrorCode.NONE and reign is not None and self._wrong is None:
+                self._wrong = Violation(
+                    self.name,
+                    f"{node} acknowledged what it appended after {reign.leader} had taken over "
+                    f"in epoch {reign.epoch}",
+                    partition=result.partition,
+                    brokers=(exchange.broker,),
+                    offsets=(result.base_offset,),
+                )
+
+    def check(self, changed: Sequence[Seen], sight: Sight) -> None:
+        """Raise what was found."""
+        if self._wrong is not None:
+            raise self._wrong

@@ -1,0 +1,96 @@
+"""High watermarks are sound: nobody believes more to be committed than is.
+
+Rule: a leader's word is judged by the real logs of the replicas it counts as in sync. A replica
+that has died since may have lost what it had before anybody takes it out of the ISR; until it has
+caught up, or was out, that is no fault of the leader's: whether it may then lead is I-7's matter.
+What a follower was told in an earlier epoch is no matter of this one's leader, whose own high
+watermark may be behind for a while (the known gap of I-19).
+"""
+
+from collections.abc import Sequence
+
+from actors.faults.invariant import Invariant
+from actors.faults.sight import Key, Seen, Sight
+from actors.faults.violation import Violation
+from wire.ids import LeaderEpoch, Offset, TopicPartition
+from wire.trace import HighWatermarkMoved, NodeStopped, TraceEvent
+
+
+class HighWatermarksAreSound(Invariant):
+    """I-18."""
+
+    name = "I-18"
+
+    def __init__(self) -> None:
+        self._last: dict[Key, tuple[Seen, LeaderEpoch, Offset]] = {}
+        self._told: dict[tuple[TopicPartition, LeaderEpoch], Offset] = {}  # by leaders, at most
+        self._fallen: dict[str, set[TopicPartition]] = {}  # by node: where it may have less
+
+    def on_event(self, node: str, event: TraceEvent) -> None:
+        """Note what leaders say, and who dies."""
+        if isinstance(event, HighWatermarkMoved) and event.role == "leader":
+            partition = TopicPartition(event.topic, event.partition)
+            self._tell(partition, LeaderEpoch(event.leader_epoch), Offset(event.high_watermark))
+        elif isinstance(event, NodeStopped):
+            self._fallen[node] = set()
+
+    def _tell(self, partition: TopicPartition, epoch: LeaderEpoch, offset: Offset) -> None:
+        key = (partition, epoch)
+        self._told[key] = max(self._told.get(key, Offset(0)), offset)
+
+    def check(self, changed: Sequence[Seen], sight: Sight) -> None:
+        """Judge the replicas that have changed, and the leaders of what has changed."""
+        for seen in changed:
+            if seen.leads:
+                self._tell(seen.partition, seen.epoch, seen.high_watermark)
+        for seen in changed:
+            self._judge_alone(seen)
+        for leader in sight.leaders(seen.partition for seen in changed):
+            self._judge_members(leader, sight)
+
+    def _judge_alone(self, seen: Seen) -> None:
+        if not seen.start <= seen.high_watermark <= seen.end:
+            raise _violation(
+                seen, f"the log is from {seen.start} to {seen.end}", seen.high_watermark
+            )
+        key = (int(seen.broker), seen.partition)
+        before = self._last.get(key)
+        self._last[key] = (seen, seen.epoch, seen.high_watermark)
+        if before is None or before[:2] != (seen, seen.epoch):
+            return
+        if seen.leads and seen.high_watermark < before[2]:
+            raise _violation(seen, f"leader's fell from {before[2]}", seen.high_watermark)
+        told = self._told.get((seen.partition, seen.epoch), Offset(0))
+        if not seen.leads and seen.high_watermark > max(before[2], told):
+            raise _violation(seen, f"follower's is beyond the leader's {told}", seen.high_watermark)
+
+    def _judge_members(self, leader: Seen, sight: Sight) -> None:
+        for member in leader.hosted.isr:
+            seen = sight.all.get((int(member), leader.partition))
+            if seen is None or seen is leader or self._may_have_less(seen, leader):
+                continue
+            if seen.end < leader.high_watermark:
+                raise _violation(
+                    leader,
+                    f"{member} is in the ISR {leader.hosted.isr} and ends at {seen.end}",
+                    leader.high_watermark,
+                )
+
+    def _may_have_less(self, seen: Seen, leader: Seen) -> bool:
+        """Whether it lost its past, and has not had it again since."""
+        restored = self._fallen.get(seen.node.world.node)
+        if restored is None or seen.partition in restored:
+            return False
+        if seen.end >= leader.high_watermark:
+            restored.add(seen.partition)
+        return True
+
+
+def _violation(seen: Seen, what: str, high_watermark: Offset) -> Violation:
+    return Violation(
+        HighWatermarksAreSound.name,
+        f"the high watermark {high_watermark} of epoch {seen.epoch}: {what}",
+        partition=seen.partition,
+        brokers=(seen.broker,),
+        offsets=(high_watermark,),
+    )
