@@ -112,9 +112,11 @@ class Node:
         """Register, and answer the epoch of that; raise what makes it impossible."""
         await self.world.keeper.start()
         refs = {name: self.system.start(name, actor) for name, actor in self._actors.items()}
-        self.system.start("api", Api(self.world, refs))
         await refs["replica-manager"].ask(LoadLogs(), timeout_ms=LOAD_MS)
         epoch = await self._register(refs["registration"])
+        # As KafkaServer: nobody is answered before. What is meant for a former life would be taken
+        # by one that does not know its own epoch yet, and that has lost what the former one had.
+        self.system.start("api", Api(self.world, refs))
         if self.state is NodeState.STARTING:
             self._become(NodeState.RUNNING)
         return epoch

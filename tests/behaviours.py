@@ -149,14 +149,14 @@ BEHAVIOURS: Final[Mapping[str, str]] = {
     "B132": "StopReplica says for each partition whether to delete, and its leader epoch",
     "B133": "Request versions follow inter.broker.protocol.version",
     "B134": "The controller awaits no broker; few responses matter, and those come as events",
-    # Broker: control requests, become leader or follower; as far as they need no log
+    # Broker: control requests, become leader or follower
     "B135": "LeaderAndIsr needs a larger leader epoch, an assigned replica and a working disk",
-    "B136": "In one LeaderAndIsr leaders are made before followers",
-    "B137": "A new leader stops fetching, and takes ISR, epoch and version from the request",
+    "B136": "In one LeaderAndIsr leaders come before followers; the first one begins all upkeep",
+    "B137": "A new leader begins its epoch at its log's end, and knows no follower's offset",
     "B138": "A new follower forgets the ISR, and fetches once it knows its leader's endpoint",
     "B139": "The same leader with a new epoch is a change like any other",
     "B140": "A replica that is not new is never made empty beside a failed log directory",
-    "B141": "StopReplica of an old leader epoch is refused; of an unknown partition it succeeds",
+    "B141": "StopReplica of the past is refused; a deleted log is renamed, and removed later",
     "B142": "UpdateMetadata replaces brokers, merges partitions, and removes what is deleted",
     "B143": "Metadata says which leader, listener or replica is not available",
     "B144": "Who does not lead refuses produce and fetch; another leader epoch is refused too",
@@ -184,6 +184,14 @@ BEHAVIOURS: Final[Mapping[str, str]] = {
     "B165": "A fetch waits for enough bytes, an error, news of its leader or its time",
     "B166": "A follower's offset counts once the read went well; a stranger's never does",
     "B167": "Throttled replicas out of sync are left out while the quota is exceeded",
+    # Broker: logs on disk
+    "B168": "A segment is three files named by its first offset; their bytes are Kafka's",
+    "B169": "A batch that would be too much, too late or too far begins a new segment",
+    "B170": "A read begins at the batch that has the offset or comes next; outside it is refused",
+    "B171": "After an unclean stop all from the recovery point on is scanned, and cut where bad",
+    "B172": "Checkpoint files have Kafka's format, and are replaced as a whole",
+    "B173": "A high watermark begins with the checkpoint's, within the log, and is cut with it",
+    "B174": "Retention takes the oldest segments, and none with offsets from the high watermark on",
     # Offsets at the group coordinator
     "B175": "A group's coordinator leads its partition of __consumer_offsets, made on first use",
     "B176": "A new coordinator loads its log first; who leads no longer is none; late news is not",

@@ -96,6 +96,32 @@ class LogDirWentOffline(TraceEvent, frozen=True):
     reason: str
 
 
+class GroupOffsetsLoaded(TraceEvent, frozen=True):
+    """A broker has read a partition of __consumer_offsets, and coordinates its groups (B176)."""
+
+    partition: int
+    leader_epoch: int
+    records: int
+    took_us: int
+
+
+class GroupOffsetsUnloaded(TraceEvent, frozen=True):
+    """A broker no longer coordinates the groups of a partition of __consumer_offsets."""
+
+    partition: int
+    leader_epoch: int
+    reason: str
+
+
+class GroupOffsetsForgotten(TraceEvent, frozen=True):
+    """Committed offsets have got their tombstones (B178)."""
+
+    partition: int
+    leader_epoch: int
+    offsets: int
+    reason: str
+
+
 class ControlledShutdownTried(TraceEvent, frozen=True):
     """A broker asked the controller to let it go."""
 

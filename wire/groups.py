@@ -67,7 +67,7 @@ class OffsetFetchResult(Struct, frozen=True, kw_only=True, array_like=True, gc=F
     error_code: ErrorCode = ErrorCode.NONE
     committed_offset: Offset = NO_OFFSET
     committed_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
-    metadata: str | None = None
+    metadata: str | None = ""  # empty if there is none, as OffsetAndMetadata.NO_METADATA
 
 
 class OffsetFetchResponse(Message, frozen=True, kw_only=True):

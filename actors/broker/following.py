@@ -90,6 +90,9 @@ class Following:
             replica = self._replicas.get(result.partition)
             if replica is None or not _is_followed_in(replica, position):
                 continue
+            if replica.settings is None:  # how to make a log for it nobody knows yet
+                progress.failed.append(result.partition)
+                continue
             if replica.log_end_offset != position.offset:
                 progress.positions[result.partition] = position_of(replica, position.state)
                 continue

@@ -12,8 +12,11 @@ from actors.broker.fetchers import Fetchers
 from actors.broker.fetching import Position
 from actors.broker.following import Following
 from actors.broker.leading import Leading
+from actors.broker.log.config import LogConfig
+from actors.broker.log.folders import partitions_on
 from actors.broker.log.log import Log
 from actors.broker.log.manager import LogManager
+from actors.broker.log.storage import Storage
 from actors.broker.metadata import MetadataCache
 from actors.broker.partition import HostedPartition
 from actors.broker.replica import ZERO, Replica, Replicas
@@ -27,7 +30,7 @@ from wire.control import (
     StopReplicaPartition,
     StopReplicaResponse,
 )
-from wire.errors import ErrorCode, NotLeaderOrFollower
+from wire.errors import ErrorCode, KafkaStorageError, NotLeaderOrFollower
 from wire.ids import (
     LEADER_EPOCH_DURING_DELETE,
     NO_LEADER_EPOCH,
@@ -57,6 +60,7 @@ class Hosting:
         following: Following,
         fetchers: Fetchers,
         on_leadership: Callable[[TopicPartition, LeaderEpoch, bool], None],
+        failed: Callable[[KafkaStorageError], None],
     ) -> None:
         self._world = world
         self._me = me
@@ -67,11 +71,46 @@ class Hosting:
         self._following = following
         self._fetchers = fetchers
         self._on_leadership = on_leadership
+        self._failed = failed
         self._stopped: Replicas = {}  # their logs are here, and nobody asks for them
         self._topics: dict[str, int] = {}  # how many partitions of each are hosted
         self.offline: set[TopicPartition] = set()
         self.is_disk_dead = False
         self.logs: LogManager | None = None  # None until they are loaded
+
+    async def load(self) -> None:
+        """Open what is on the disk, each log as its topic says; KafkaStorageError: it cannot be."""
+        settings, world = self._settings, self._world
+        with Storage("the log directory"):
+            topics = sorted({at.topic for at in partitions_on(world.disk)})
+        await settings.learn(topics)
+
+        def config_of(topic: str) -> LogConfig:
+            known = settings.of(topic)
+            if known is None:
+                raise KafkaStorageError(f"{topic}: ZooKeeper does not say how it is configured")
+            return known.log
+
+        with Storage("the log directory"):
+            self.logs = await LogManager.open(
+                world.disk,
+                config_of,
+                now_ms=world.clock.now_ms(),
+                unique_hex=lambda: f"{world.random.getrandbits(128):032x}",
+                jitter=world.random.randrange,
+            )
+        for topic in topics:
+            settings.forget(topic)  # read again when the controller speaks of it
+
+    def new_topics(self, request: LeaderAndIsr) -> tuple[str, ...]:
+        """Of which ZooKeeper has to be asked how they are configured, before they are hosted."""
+        mine = {each.partition.topic for each in request.partitions if self._me in each.replicas}
+        return tuple(sorted(topic for topic in mine if self._settings.of(topic) is None))
+
+    def unknown_topics(self) -> tuple[str, ...]:
+        """Hosted without an answer to that."""
+        hosted = self._replicas.items()
+        return tuple(sorted({at.topic for at, each in hosted if each.settings is None}))
 
     # --- LeaderAndIsr -----------------------------------------------------------------------------
 
@@ -86,7 +125,6 @@ class Hosting:
             codes[entry.partition] = code
             if code is ErrorCode.NONE:
                 accepted.append(entry)
-        await self._settings.learn(entry.partition.topic for entry in accepted)
         leaders = [self._host(e, topic_ids, logs) for e in accepted if e.leader == self._me]
         followers = [self._host(e, topic_ids, logs) for e in accepted if e.leader != self._me]
         self._fetchers.unfollow(replica.partition for replica, _ in (*leaders, *followers))
@@ -157,10 +195,12 @@ class Hosting:
             replica.become_follower(hosted)
             self._leading.give_up(replica.partition)
             self._announce(replica, "follower")
+        # As ReplicaManager.makeFollowers: where there is no leader to ask, nothing is cut either.
+        followers = [each for each in followers if each[1].leader in live]
         begun = await self._following.begin(logs, [replica for replica, _ in followers])
         by_leader: dict[BrokerId, dict[TopicPartition, Position]] = {}
         for replica, hosted in followers:
-            if hosted.leader in live and replica.partition in begun:
+            if replica.partition in begun:
                 position = begun[replica.partition]
                 by_leader.setdefault(hosted.leader, {})[replica.partition] = position
         self._fetchers.follow(by_leader)
@@ -196,6 +236,8 @@ class Hosting:
         if there:
             failed = await logs.delete_all(there, self._world.clock.now_ms())
             codes.update(dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR))
+            for failure in failed.values():
+                self._failed(failure)
         return StopReplicaResponse(
             partitions=tuple(PartitionResult(each, code) for each, code in codes.items())
         )

@@ -1,8 +1,7 @@
 """A broker's replicas: it leads, follows, stops and forgets as the controller says.
 
-Rule: a request of an older controller, or one meant for an earlier life of this broker, changes
-nothing (B023, B024). Every request is answered once. What must wait, for ZooKeeper, for a disk or
-for other brokers, waits aside: the partitions that need not wait go on.
+Rule: every request is answered once. What must wait, for ZooKeeper, for a disk or for other
+brokers, waits aside: the partitions that need not wait go on.
 
     Produce ──► Leading ──► log ──► readers wait ──► Fetch answered ──► follower's Fetcher
        ▲                                                                      │ Fetched
@@ -16,6 +15,7 @@ from typing import Final, assert_never
 from actors.administration.auto_topics import OFFSETS_TOPIC
 from actors.asked import Asked, refusal
 from actors.broker.administrator import AutoCreateTopics
+from actors.broker.fence import Fence
 from actors.broker.fetchers import Fetchers
 from actors.broker.fetching import Fetched
 from actors.broker.following import Following
@@ -23,9 +23,6 @@ from actors.broker.hosting import Hosting
 from actors.broker.in_sync import CheckIsrs, InSync, IsrsWritten, ShrinkIsr, TellIsrChanges
 from actors.broker.leading import Leading, ProduceOver
 from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
-from actors.broker.log.config import LogConfig
-from actors.broker.log.folders import partitions_on
-from actors.broker.log.manager import LogManager
 from actors.broker.metadata import AwaitMetadata, MetadataCache, MetadataWaits, WaitOver
 from actors.broker.missing_topics import describe_or_create
 from actors.broker.offset_queries import ends_of_epochs, list_offsets
@@ -39,7 +36,7 @@ from actors.config import BrokerConfig
 from actors.coordinator.messages import TopicsDeleted
 from runtime.actor import Actor
 from runtime.keeper import KeeperError
-from runtime.ref import Receiver
+from runtime.ref import Outcome, Receiver
 from runtime.system import System
 from runtime.world import World
 from wire.admin_znodes import LogDirEventNotificationZNode
@@ -48,23 +45,19 @@ from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
 from wire.errors import (
     ApiError,
     KafkaStorageError,
-    StaleBrokerEpoch,
-    StaleControllerEpoch,
     UnsupportedVersion,
 )
 from wire.ids import (
     UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
     BrokerId,
-    ControllerEpoch,
     LeaderEpoch,
     TopicPartition,
 )
 from wire.metadata import DescribeCluster, Metadata, MetadataResponse
-from wire.trace import ControlRequestRefused, LogDirWentOffline
+from wire.trace import LogDirWentOffline
 
 NOTE_AGAIN_MS: Final = 1_000
-Control = LeaderAndIsr | StopReplica | UpdateMetadata
 Data = Produce | Fetch | ListOffsets | OffsetForLeaderEpoch
 
 
@@ -83,6 +76,23 @@ class LogDirFailed:
 @dataclass(frozen=True)
 class _LearnSettings:
     """Time to ask ZooKeeper again for topics whose configuration could not be read."""
+
+
+@dataclass(frozen=True)
+class _Learned:
+    """ZooKeeper has said how topics are configured, or could not."""
+
+    topics: tuple[str, ...]
+    asked: Asked | None  # whose decision waits for it
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class _Noted:
+    """ZooKeeper has the note of a failed disk, or not."""
+
+    failed: LogDirFailed
+    outcome: Outcome
 
 
 Message = (
@@ -106,6 +116,8 @@ Message = (
     | TellIsrChanges
     | WaitOver
     | _LearnSettings
+    | _Learned
+    | _Noted
 )
 
 
@@ -129,8 +141,7 @@ class ReplicaManager(Actor):
         self._me = BrokerId(config.broker_id)
         self.administrator = administrator  # who creates topics that clients need
         self.coordinator = coordinator  # who hears of partitions of __consumer_offsets
-        self._controller_epoch = ControllerEpoch(0)
-        self._broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+        self.fence = Fence(world)
         self._told_in: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # the life of the last UpdateMetadata
         self._is_learning = False
         self.replicas = replicas = dict[TopicPartition, Replica]()
@@ -168,28 +179,31 @@ class ReplicaManager(Actor):
             following=self._following,
             fetchers=self._fetchers,
             on_leadership=self._on_leadership,
+            failed=self._on_storage_failure,
         )
         self._upkeep = Upkeep(world, config, self.replicas, after=self.after, pipe=self.pipe)
 
-    async def on_receive(self, message: Message) -> None:  # noqa: C901, PLR0912 - a table of messages
-        """One message at a time."""
+    async def on_receive(self, message: Message) -> None:  # noqa: C901, PLR0912, PLR0915
+        """One message at a time: a table."""
         match message:
             case Asked():
                 await self._on_asked(message)
             case Fetched():
                 await self._following.on_fetched(self._hosting.opened_logs(), message)
+                self._upkeep.appended(result.partition for _, result in message.found)
             case FetchOver():
                 self.leading.serving.fetch_over(message)
             case ProduceOver():
                 self.leading.purgatory.time_out(message.waiting)
             case AppendRecords():
                 self.leading.append_local(message)
+                self._upkeep.appended((message.partition,))
             case ReadRecords():
                 self.leading.serving.read_local(message)
             case LoadLogs():
-                await self._on_load()
+                await self._hosting.load()
             case Registered():
-                self._broker_epoch = message.broker_epoch
+                self.fence.broker_epoch = message.broker_epoch
             case AwaitMetadata():
                 self._waits.begin(message)
             case TopicConfigChanged():
@@ -198,7 +212,9 @@ class ReplicaManager(Actor):
             case BrokerConfigChanged():
                 self._on_settings(self._settings.broker_changed(message.config))
             case LogDirFailed():
-                await self._on_log_dir_failed(message)
+                self._on_log_dir_failed(message)
+            case _Noted():
+                self._on_noted(message)
             case ShrinkIsr():
                 self._in_sync.shrink(message)
             case Due():
@@ -214,39 +230,47 @@ class ReplicaManager(Actor):
             case TellIsrChanges():
                 await self._in_sync.tell()
             case _LearnSettings():
-                await self._on_learn()
+                self._learn(self._hosting.unknown_topics())
+            case _Learned():
+                await self._on_learned(message)
             case WaitOver():
                 self._waits.over(message)
             case _:
                 assert_never(message)
 
     async def on_stop(self) -> None:
-        """Leave the logs so that the next life need not look through them."""
-        if self._hosting.logs is not None:
-            await self._hosting.logs.clean_shutdown(self._upkeep.high_watermarks())
+        """Leave the logs so that the next life need not look through them, if it can trust them."""
+        if self._hosting.logs is not None and not self._hosting.is_disk_dead:
+            await self._upkeep.end(self._hosting.logs)
 
     def abandon(self) -> None:
         """The node is down: let go of all files as they are."""
         if self._hosting.logs is not None:
             self._hosting.logs.abandon()
 
-    async def _on_asked(self, asked: Asked) -> None:  # noqa: C901 - a table of requests
+    async def _on_asked(self, asked: Asked, *, is_learned: bool = False) -> None:  # noqa: C901, PLR0912
+        """A table of requests."""
         request = asked.request
         try:
             match request:
                 case Produce():
                     self.leading.produce(asked, request)
+                    self._upkeep.appended(each.partition for each in request.partitions)
                 case Fetch():
                     self.leading.serving.fetch(asked, request)
                 case LeaderAndIsr():
-                    self._fence(request)
-                    asked.answer(await self._hosting.lead_or_follow(request))
-                    self._begin_rounds()
+                    self.fence.check(request)
+                    new = () if is_learned else self._hosting.new_topics(request)
+                    if new:
+                        self._learn(new, asked)
+                    else:
+                        asked.answer(await self._hosting.lead_or_follow(request))
+                        self._begin_rounds()
                 case StopReplica():
-                    self._fence(request)
+                    self.fence.check(request)
                     asked.answer(await self._hosting.stop(request))
                 case UpdateMetadata():
-                    self._fence(request)
+                    self.fence.check(request)
                     self._on_update_metadata(request)
                     asked.answer(UpdateMetadataResponse())
                 case ListOffsets():
@@ -262,74 +286,29 @@ class ReplicaManager(Actor):
         except ApiError as error:
             asked.answer(refusal(request, error))
 
-    def _fence(self, request: Control) -> None:
-        """Refuse the past: a deposed controller's word, or one to a former life of mine."""
-        error: ApiError | None = None
-        if request.broker_epoch != UNKNOWN_BROKER_EPOCH and (
-            request.broker_epoch < self._broker_epoch
-        ):
-            error = StaleBrokerEpoch(
-                f"epoch {request.broker_epoch} is over: this is {self._broker_epoch}"
-            )
-        elif request.controller_epoch < self._controller_epoch:
-            error = StaleControllerEpoch(
-                f"epoch {request.controller_epoch} is over: {self._controller_epoch} reigns"
-            )
-        if error is None:
-            self._controller_epoch = request.controller_epoch
-            return
-        self._world.trace(
-            ControlRequestRefused(
-                type(request).__name__,
-                request.controller_id,
-                request.controller_epoch,
-                error.code.name,
-            )
-        )
-        raise error
-
     # --- beginning --------------------------------------------------------------------------------
-
-    async def _on_load(self) -> None:
-        """Open what is on the disk, each log as its topic says."""
-        settings, world = self._settings, self._world
-        topics = sorted({at.topic for at in partitions_on(world.disk)})
-        await settings.learn(topics)
-
-        def config_of(topic: str) -> LogConfig:
-            known = settings.of(topic)
-            if known is None:
-                raise KafkaStorageError(f"{topic}: ZooKeeper does not say how it is configured")
-            return known.log
-
-        self._hosting.logs = await LogManager.open(
-            world.disk,
-            config_of,
-            now_ms=world.clock.now_ms(),
-            unique_hex=lambda: f"{world.random.getrandbits(128):032x}",
-            jitter=world.random.randrange,
-        )
-        for topic in topics:
-            settings.forget(topic)  # read again when the controller speaks of it
 
     def _begin_rounds(self) -> None:
         self._upkeep.begin()
         self._in_sync.begin()
-        if not self._is_learning and any(
-            replica.settings is None for replica in self.replicas.values()
-        ):
+        if not self._is_learning and self._hosting.unknown_topics():
             self._is_learning = True
             self.after(NOTE_AGAIN_MS, _LearnSettings())
 
     # --- configuration ----------------------------------------------------------------------------
 
-    async def _on_learn(self) -> None:
-        """Ask again for what could not be read."""
-        self._is_learning = False
-        unknown = {at.topic for at, each in self.replicas.items() if each.settings is None}
-        await self._settings.learn(sorted(unknown))
-        self._on_settings(tuple(sorted(unknown)))
-        self._begin_rounds()
+    def _learn(self, topics: tuple[str, ...], asked: Asked | None = None) -> None:
+        """Ask ZooKeeper aside: it may take long, and most that happens here does not need it."""
+        self.pipe(self._settings.learn(topics), lambda outcome: _Learned(topics, asked, outcome))
+
+    async def _on_learned(self, learned: _Learned) -> None:
+        learned.outcome.get()
+        if learned.asked is not None:
+            await self._on_asked(learned.asked, is_learned=True)
+        else:
+            self._is_learning = False
+            self._on_settings(learned.topics)
+            self._begin_rounds()
 
     def _on_settings(self, topics: tuple[str, ...]) -> None:
         """Go by what is configured now."""
@@ -382,13 +361,15 @@ class ReplicaManager(Actor):
             self._world.trace(LogDirWentOffline(len(self.replicas), str(error)))
             self.ref.tell(LogDirFailed(frozenset(self.replicas)))
 
-    async def _on_log_dir_failed(self, failed: LogDirFailed) -> None:
+    def _on_log_dir_failed(self, failed: LogDirFailed) -> None:
         """Give the replicas up, and let the controller ask what is left."""
         self._hosting.lose(sorted(failed.partitions))
         kind = LogDirEventNotificationZNode
-        try:
-            await self._world.keeper.create(
-                kind.prefix_path(), kind.encode(self._me), sequential=True
-            )
-        except KeeperError:
-            self.after(NOTE_AGAIN_MS, failed)  # the controller must hear of it
+        note = self._world.keeper.create(kind.prefix_path(), kind.encode(self._me), sequential=True)
+        self.pipe(note, lambda outcome: _Noted(failed, outcome))
+
+    def _on_noted(self, noted: _Noted) -> None:
+        if isinstance(noted.outcome.error, KeeperError):
+            self.after(NOTE_AGAIN_MS, noted.failed)  # the controller must hear of it
+        else:
+            noted.outcome.get()

@@ -142,7 +142,8 @@ class Serving:
             told = Told(result.high_watermark, result.log_start_offset)
             if result.records or not self._has_more(reader, partition, told):
                 reader.changed.pop(partition, None)
-            reader.told[partition] = told
+            if result.diverging_epoch is None:  # who has to truncate listens to nothing else
+                reader.told[partition] = told
             if reader.is_follower and result.records:
                 self._record_throttled(partition, len(result.records))
         asked.answer(FetchResponse(partitions=tuple(results), session_id=reader.session_id))

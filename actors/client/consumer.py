@@ -211,7 +211,7 @@ class Consumer:
         group = self._require_group()
         if offsets is None:
             wanted = {
-                each.partition: OffsetAndMetadata(each.position, None, each.leader_epoch)
+                each.partition: OffsetAndMetadata(each.position, "", each.leader_epoch)
                 for each in self._subscription
                 if each.position is not None
             }

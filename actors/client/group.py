@@ -32,7 +32,7 @@ class OffsetAndMetadata(Struct, frozen=True, gc=False):
     """A committed offset: the next record that the group will read."""
 
     offset: Offset
-    metadata: str | None = None  # the consumer's own note
+    metadata: str = ""  # the consumer's own note; Kafka's NO_METADATA is the empty string
     leader_epoch: LeaderEpoch = NO_LEADER_EPOCH  # of the last record read
 
 
@@ -100,7 +100,7 @@ class GroupOffsets:
                 found[partition] = None
                 if each.committed_offset != NO_OFFSET:
                     found[partition] = OffsetAndMetadata(
-                        each.committed_offset, each.metadata, each.committed_leader_epoch
+                        each.committed_offset, each.metadata or "", each.committed_leader_epoch
                     )
             return found
 

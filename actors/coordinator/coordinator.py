@@ -8,13 +8,26 @@ way answers when the replica manager is done with it, whoever leads by then.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from functools import partial
 from typing import Final, assert_never
 
 from actors.asked import Asked, refusal
-from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords, RecordsRead
+from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
 from actors.broker.metadata import AwaitMetadata, MetadataCache
 from actors.config import BrokerConfig
+from actors.coordinator.events import (
+    Appended,
+    CoordinatorMessage,
+    CountDue,
+    Counted,
+    ExpiryDue,
+    Finish,
+    Found,
+    Looked,
+    Read,
+    ReadDue,
+)
+from actors.coordinator.lease import Lease
 from actors.coordinator.loading import Next
 from actors.coordinator.messages import TopicsDeleted
 from actors.coordinator.offsets import commit_error, partition_for
@@ -22,8 +35,8 @@ from actors.coordinator.records import OFFSETS_TOPIC, Change, OffsetKey, encode_
 from actors.coordinator.requests import Commit, check_generation, check_group, fetch, tombstones
 from actors.coordinator.shards import Shard, Shards
 from runtime.actor import Actor
-from runtime.keeper import KeeperError, NoNode, ZNode
-from runtime.ref import InboxFull, Outcome, Receiver
+from runtime.keeper import KeeperError, NoNode, SessionEvent, ZNode
+from runtime.ref import InboxFull, Receiver
 from runtime.world import World
 from wire.data import ProduceResult
 from wire.errors import (
@@ -41,6 +54,7 @@ from wire.groups import (
     OffsetFetch,
 )
 from wire.ids import Node, TopicPartition
+from wire.trace import GroupOffsetsForgotten, GroupOffsetsLoaded, GroupOffsetsUnloaded
 from wire.znodes import TopicZNode
 
 MINUTE_MS: Final = 60_000
@@ -48,64 +62,8 @@ RETRY_MS: Final = 1_000
 # Records are decoded on the loop that all actors share: a larger load buffer would hold them up.
 MOST_BYTES_READ: Final = 256 * 1024
 
-Finish = Callable[[ErrorCode], None]
-
-
-@dataclass(frozen=True)
-class _Counted:
-    """ZooKeeper has said how many partitions __consumer_offsets has, or has not."""
-
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
-class _CountDue:
-    """Time to ask ZooKeeper again."""
-
-
-@dataclass(frozen=True)
-class _Found:
-    asked: Asked
-    node: Node | None
-    is_topic_known: bool = True
-
-
-@dataclass(frozen=True)
-class _Read:
-    shard: Shard
-    read: RecordsRead
-
-
-@dataclass(frozen=True)
-class _ReadDue:
-    shard: Shard
-
-
-@dataclass(frozen=True)
-class _Appended:
-    shard: Shard
-    changes: Sequence[Change]
-    result: ProduceResult
-    finish: Finish
-
-
-@dataclass(frozen=True)
-class _ExpiryDue:
-    """Time to look for offsets that are too old."""
-
-
-CoordinatorMessage = (
-    Asked
-    | LeadershipChanged
-    | TopicsDeleted
-    | _Counted
-    | _CountDue
-    | _Found
-    | _Read
-    | _ReadDue
-    | _Appended
-    | _ExpiryDue
-)
+EXPIRED: Final = "expired"
+TOPIC_DELETED: Final = "topic deleted"
 
 
 class GroupCoordinator(Actor):
@@ -124,12 +82,14 @@ class GroupCoordinator(Actor):
         self._replica_manager = replica_manager
         self._create_topic = create_topic  # asks for __consumer_offsets, and does not wait for it
         self._shards = Shards()
+        self._lease = Lease(world.clock, config.zookeeper_session_timeout_ms)
         self._is_counting = False
         self._finding: list[Asked] = []  # they wait for the number of partitions
 
     async def on_start(self) -> None:
-        """Look for old offsets from time to time."""
-        self.after(self._config.offsets_retention_check_interval_ms, _ExpiryDue())
+        """Look for old offsets from time to time, and hear of the session."""
+        self._world.keeper.listen(self.ref)
+        self.after(self._config.offsets_retention_check_interval_ms, ExpiryDue())
 
     async def on_receive(self, message: CoordinatorMessage) -> None:  # noqa: C901 - a table
         """One message at a time."""
@@ -140,19 +100,23 @@ class GroupCoordinator(Actor):
                 self._on_leadership_changed(message)
             case TopicsDeleted():
                 self._on_topics_deleted(message)
-            case _Counted():
+            case SessionEvent():
+                self._lease.note(message)
+            case Counted():
                 self._on_counted(message)
-            case _CountDue():
+            case CountDue():
                 self._count()
-            case _Found():
+            case Found():
                 self._on_found(message)
-            case _Read():
+            case Looked():
+                self._on_looked(message)
+            case Read():
                 self._on_read(message)
-            case _ReadDue():
+            case ReadDue():
                 self._read(message.shard)
-            case _Appended():
+            case Appended():
                 self._on_appended(message)
-            case _ExpiryDue():
+            case ExpiryDue():
                 self._on_expiry_due()
             case _:
                 assert_never(message)
@@ -167,9 +131,10 @@ class GroupCoordinator(Actor):
                 case OffsetCommit():
                     self._commit(asked, request)
                 case OffsetFetch():
-                    # A deposed leader that has not heard of it answers too, as Kafka's does.
                     check_group(request.group_id)
-                    asked.answer(fetch(request, self._shards.of(request.group_id).offsets))
+                    shard = self._shards.of(request.group_id)
+                    self._lease.check()
+                    asked.answer(fetch(request, shard.offsets))
                 case _:
                     raise InvalidRequest(f"{type(request).__name__} is not for a coordinator.")
         except ApiError as error:
@@ -195,14 +160,14 @@ class GroupCoordinator(Actor):
             return OFFSETS_TOPIC in cache.topics
 
         def done(is_topic_known: bool) -> None:
-            self.ref.tell(_Found(asked, found[0] if found else None, is_topic_known))
+            self.ref.tell(Found(asked, found[0] if found else None, is_topic_known))
 
         try:
             self._replica_manager.tell(AwaitMetadata(look, 0, done))
         except InboxFull:
-            self._on_found(_Found(asked, None))
+            self._on_found(Found(asked, None))
 
-    def _on_found(self, found: _Found) -> None:
+    def _on_found(self, found: Found) -> None:
         if not found.is_topic_known and self._shards.is_empty:
             self._shards.partitions = None  # it may be gone, and be made with another number
         if found.node is None:
@@ -215,9 +180,9 @@ class GroupCoordinator(Actor):
         """Ask ZooKeeper. Metadata may lack partitions that have no leader, and would mislead."""
         if self._shards.partitions is None and not self._is_counting:
             self._is_counting = True
-            self.pipe(self._world.keeper.get(TopicZNode.path(OFFSETS_TOPIC)), _Counted)
+            self.pipe(self._world.keeper.get(TopicZNode.path(OFFSETS_TOPIC)), Counted)
 
-    def _on_counted(self, counted: _Counted) -> None:
+    def _on_counted(self, counted: Counted) -> None:
         """As GroupCoordinator.startup: found out once. If there is no such topic, it is made."""
         self._is_counting = False
         waiting, self._finding = self._finding, []
@@ -233,17 +198,21 @@ class GroupCoordinator(Actor):
             pass  # it is asked again, now or by the next one who needs it
         for asked in waiting:
             if self._shards.partitions is None:
-                self._on_found(_Found(asked, None))
+                self._on_found(Found(asked, None))
             else:
                 self._on_asked(asked)
         if self._shards.partitions is None and not self._shards.is_empty:
-            self.after(RETRY_MS, _CountDue())
+            self.after(RETRY_MS, CountDue())
 
     # --- loading ----------------------------------------------------------------------------------
 
     def _on_leadership_changed(self, change: LeadershipChanged) -> None:
+        former = self._shards.get(change.partition)
         shard = self._shards.change(change)
+        if former is not None and not self._shards.is_current(former):
+            self._trace_unloaded(former, "led anew" if change.is_leader else "led no longer")
         if shard is not None:
+            shard.led_since_ms = self._world.clock.elapsed_ms()
             self._count()
             self._read(shard)
 
@@ -255,39 +224,72 @@ class GroupCoordinator(Actor):
             leader_epoch=shard.leader_epoch,
             offset=shard.load.position,
             max_bytes=min(self._config.offsets_load_buffer_size, MOST_BYTES_READ),
-            done=lambda read: self.ref.tell(_Read(shard, read)),
+            done=lambda read: self.ref.tell(Read(shard, read)),
         )
         try:
             self._replica_manager.tell(read)
         except InboxFull:
-            self.after(RETRY_MS, _ReadDue(shard))
+            self.after(RETRY_MS, ReadDue(shard))
 
-    def _on_read(self, message: _Read) -> None:
+    def _on_read(self, message: Read) -> None:
         shard = message.shard
         if shard.load is None or not self._shards.is_current(shard):
             return  # it is led no longer, or anew
         try:
             following = shard.load.take(message.read, shard.offsets)
-        except ApiError:
+        except ApiError as error:
             self._shards.drop(shard)  # better no answer than one from half of what was committed
+            self._trace_unloaded(shard, str(error))
             return
         match following:
             case Next.READ:
                 self._read(shard)
             case Next.WAIT:
-                self.after(shard.load.wait_ms(), _ReadDue(shard))
+                self.after(shard.load.wait_ms(), ReadDue(shard))
             case Next.DONE:
-                shard.load = None
-                self._forget(shard, shard.offsets.doom(shard.deleted_topics))
+                self._on_loaded(shard, shard.load.records)
+
+    def _on_loaded(self, shard: Shard, records: int) -> None:
+        shard.load = None
+        took_ms = self._world.clock.elapsed_ms() - shard.led_since_ms
+        number, epoch = shard.partition.partition, shard.leader_epoch
+        self._world.trace(GroupOffsetsLoaded(number, epoch, records, round(1_000 * took_ms)))
+        self._forget(shard, shard.offsets.doom(shard.deleted_topics), TOPIC_DELETED)
+
+    def _trace_unloaded(self, shard: Shard, reason: str) -> None:
+        number = shard.partition.partition
+        self._world.trace(GroupOffsetsUnloaded(number, shard.leader_epoch, reason))
 
     # --- commits ----------------------------------------------------------------------------------
 
     def _commit(self, asked: Asked, request: OffsetCommit) -> None:
+        """Ask first which of the partitions there are; commits keep their order on this way."""
         check_group(request.group_id)
-        shard = self._shards.of(request.group_id)
-        check_generation(request, shard.offsets)
+        check_generation(request, self._shards.of(request.group_id).offsets)
+        known: set[TopicPartition] = set()
+
+        def look(cache: MetadataCache) -> bool:
+            partitions = (each.partition for each in request.partitions)
+            known.update(each for each in partitions if cache.partition(each) is not None)
+            return True
+
+        def done(_: bool) -> None:
+            self.ref.tell(Looked(asked, request, frozenset(known)))
+
+        try:
+            self._replica_manager.tell(AwaitMetadata(look, 0, done))
+        except InboxFull:
+            raise CoordinatorNotAvailable("This broker has too much to do.") from None
+
+    def _on_looked(self, looked: Looked) -> None:
+        asked, request = looked.asked, looked.request
+        try:
+            shard = self._shards.of(request.group_id)
+        except ApiError as error:
+            asked.answer(refusal(request, error))
+            return
         now_ms, most = self._world.clock.now_ms(), self._config.offset_metadata_max_bytes
-        commit = Commit(request, now_ms, most)
+        commit = Commit(request, looked.known, now_ms, most)
         if commit.changes:
             answer = asked.answer
             self._append(shard, commit.changes, lambda code: answer(commit.response(code)))
@@ -302,16 +304,16 @@ class GroupCoordinator(Actor):
             records=encode_changes(changes, self._world.clock.now_ms()),
             acks=self._config.offsets_commit_required_acks,
             timeout_ms=self._config.offsets_commit_timeout_ms,
-            done=lambda result: self.ref.tell(_Appended(shard, changes, result, finish)),
+            done=lambda result: self.ref.tell(Appended(shard, changes, result, finish)),
         )
         try:
             self._replica_manager.tell(append)
         except InboxFull:
             code = ErrorCode.REQUEST_TIMED_OUT
             refused = ProduceResult(partition=shard.partition, error_code=code)
-            self._on_appended(_Appended(shard, changes, refused, finish))
+            self._on_appended(Appended(shard, changes, refused, finish))
 
-    def _on_appended(self, appended: _Appended) -> None:
+    def _on_appended(self, appended: Appended) -> None:
         """Whoever leads by now: the answer is about the log. An unloaded shard nobody reads."""
         code, base_offset = appended.result.error_code, appended.result.base_offset
         is_done = code is ErrorCode.NONE
@@ -325,25 +327,28 @@ class GroupCoordinator(Actor):
         now_ms = self._world.clock.now_ms()
         retention_ms = self._config.offsets_retention_minutes * MINUTE_MS
         for shard in self._shards.loaded():
-            self._forget(shard, shard.offsets.expired(now_ms, retention_ms))
-        self.after(self._config.offsets_retention_check_interval_ms, _ExpiryDue())
+            self._forget(shard, shard.offsets.expired(now_ms, retention_ms), EXPIRED)
+        self.after(self._config.offsets_retention_check_interval_ms, ExpiryDue())
 
     def _on_topics_deleted(self, event: TopicsDeleted) -> None:
+        if OFFSETS_TOPIC in event.topics:
+            self._shards.partitions = None  # it may be made anew, with another number
         for shard in self._shards.all():
             if shard.load is None:
-                self._forget(shard, shard.offsets.doom(event.topics))
+                self._forget(shard, shard.offsets.doom(event.topics), TOPIC_DELETED)
             else:
                 shard.deleted_topics |= event.topics
 
-    def _forget(self, shard: Shard, keys: Sequence[OffsetKey]) -> None:
+    def _forget(self, shard: Shard, keys: Sequence[OffsetKey], reason: str) -> None:
         """Append tombstones; what they are for is seen until they are in the log.
 
         Kafka forgets first, and so may remember again after a failover. One that fails is tried
         again at the next look for old offsets.
         """
         for batch in tombstones(keys):
-            self._append(shard, batch, _nobody_asked)
+            self._append(shard, batch, partial(self._on_forgotten, shard, len(batch), reason))
 
-
-def _nobody_asked(_: ErrorCode) -> None:
-    """A tombstone's outcome is seen in what is left."""
+    def _on_forgotten(self, shard: Shard, offsets: int, reason: str, code: ErrorCode) -> None:
+        if code is ErrorCode.NONE:
+            number, epoch = shard.partition.partition, shard.leader_epoch
+            self._world.trace(GroupOffsetsForgotten(number, epoch, offsets, reason))

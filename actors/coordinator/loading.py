@@ -33,6 +33,7 @@ class Load:
 
     def __init__(self) -> None:
         self.position = Offset(0)
+        self.records = 0
         self._end: Offset | None = None  # of the log when the load began
         self._wait_ms = FIRST_WAIT_MS
 
@@ -45,6 +46,7 @@ class Load:
         self.position = max(self.position, read.log_start_offset)
         for offset, (key, value) in decode_changes(read.records, self.position):
             offsets.put(key, value, offset)
+            self.records += 1
         self.position = self._after(read)
         if self.position >= self._end:
             return Next.DONE

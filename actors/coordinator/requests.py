@@ -3,13 +3,12 @@
 Rule: pure. What is wrong with one partition does not harm the others in its request.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
-from actors.administration.names import check_topic_name
 from actors.coordinator.offsets import CommittedOffsets
 from actors.coordinator.records import Change, OffsetKey, OffsetValue, encode_key, fits
-from wire.errors import ErrorCode, InvalidTopic, exception_of
+from wire.errors import ErrorCode, exception_of
 from wire.groups import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -49,8 +48,16 @@ def check_generation(request: OffsetCommit, offsets: CommittedOffsets) -> None:
 class Commit:
     """A commit under way: what of it is appended, and what is answered."""
 
-    def __init__(self, request: OffsetCommit, now_ms: int, metadata_max_bytes: int) -> None:
-        self._judged = [(each, _judge(each, metadata_max_bytes)) for each in request.partitions]
+    def __init__(
+        self,
+        request: OffsetCommit,
+        known: Collection[TopicPartition],
+        now_ms: int,
+        metadata_max_bytes: int,
+    ) -> None:
+        self._judged = [
+            (each, _judge(each, known, metadata_max_bytes)) for each in request.partitions
+        ]
         self.changes: list[Change] = [
             (OffsetKey(request.group_id, each.partition), _value_of(each, now_ms))
             for each, code in self._judged
@@ -67,12 +74,10 @@ class Commit:
         )
 
 
-def _judge(commit: OffsetCommitPartition, metadata_max_bytes: int) -> ErrorCode:
-    try:
-        check_topic_name(commit.partition.topic)
-    except InvalidTopic:
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    if commit.partition.partition < 0:
+def _judge(
+    commit: OffsetCommitPartition, known: Collection[TopicPartition], metadata_max_bytes: int
+) -> ErrorCode:
+    if commit.partition not in known:  # as KafkaApis, by its metadata
         return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     metadata = commit.metadata or ""
     units = len(metadata.encode("utf-16-be")) // 2  # as Kafka, whose "bytes" are Java's characters

@@ -23,6 +23,7 @@ class Shard:
     load: Load | None = field(default_factory=Load)  # None: all of it is in memory
     offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
     deleted_topics: set[str] = field(default_factory=set)  # heard of while it was being loaded
+    led_since_ms: float = 0.0
 
 
 class Shards:
@@ -50,6 +51,11 @@ class Shards:
         """Whether a shard is led still, and has not been replaced by another one."""
         return self._shards.get(shard.partition.partition) is shard
 
+    def get(self, partition: TopicPartition) -> Shard | None:
+        """What is led here of a partition."""
+        is_ours = partition.topic == OFFSETS_TOPIC
+        return self._shards.get(partition.partition) if is_ours else None
+
     def drop(self, shard: Shard) -> None:
         """Stop coordinating what it has."""
         if self.is_current(shard):
@@ -68,6 +74,8 @@ class Shards:
         former = self._shards.get(number)
         if not change.is_leader:
             self._shards.pop(number, None)
+            if is_deleted and not self._shards:
+                self.partitions = None  # the topic may be made anew, with another number
             return None
         if former is not None and former.leader_epoch == epoch:
             return None

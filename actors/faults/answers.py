@@ -31,7 +31,6 @@ class OneAnswerARequest(Invariant):
     def __init__(self, patience_ms: float = PATIENCE_MS) -> None:
         self._patience_ms = patience_ms
         self._arrived: dict[Call, list[float]] = {}  # when, for each time that it came
-        self._answered: dict[Call, int] = {}  # more often than it came, if the link is to blame
         self._wrong: Violation | None = None
 
     def on_event(self, node: str, event: TraceEvent) -> None:
@@ -57,8 +56,8 @@ class OneAnswerARequest(Invariant):
             if not times:
                 del self._arrived[call]
         elif self._wrong is None:
-            what = f"{frame.source} answers request {frame.correlation} of {frame.destination} once more"
-            self._wrong = Violation(self.name, what)
+            asked = f"request {frame.correlation} of {frame.destination}"
+            self._wrong = Violation(self.name, f"{frame.source} answers {asked} once more")
 
     def check(self, changed: Sequence[Seen], sight: Sight) -> None:
         """Raise what was found."""
@@ -109,10 +108,11 @@ class CommittedOffsetsAreNotLost(Invariant):
                         if commit.begun == exchange.begun:
                             commit.ended = exchange.ended
         elif isinstance(request, OffsetFetch) and isinstance(response, OffsetFetchResponse):
-            if response.error_code is ErrorCode.NONE:
-                self._judge(exchange.begun, request, response)
+            self._judge(exchange.begun, request, response)
 
     def _judge(self, begun: int, request: OffsetFetch, response: OffsetFetchResponse) -> None:
+        if response.error_code is not ErrorCode.NONE:
+            return
         found = {
             each.partition: each.committed_offset
             for each in response.partitions

@@ -33,7 +33,7 @@ class Invariant:
         """An event was left in the trace."""
 
     def on_arrival(self, frame: Frame, now_ms: float) -> None:
-        """A frame has come to the end of its link."""
+        """A frame has come to a node that lives."""
 
     def on_sent(self, frame: Frame) -> None:
         """A frame begins its way."""

@@ -59,7 +59,7 @@ class Invariants:
             each.on_event(node, event)
 
     def on_arrival(self, frame: Frame) -> None:
-        """A frame has come to the end of its link."""
+        """A frame has come to a node that lives."""
         now_ms = self._now_ms()
         for each in self.all:
             each.on_arrival(frame, now_ms)
@@ -75,7 +75,7 @@ class Invariants:
 
     def check(self) -> None:
         """Raise Violation if anything is wrong."""
-        changed = self.sight.look()
+        changed = self.sight.changed()
         for each in self.all:
             each.check(changed, self.sight)
 

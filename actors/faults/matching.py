@@ -25,7 +25,7 @@ class _Agreed(NamedTuple):
     one_cuts: int
     other: Seen
     other_cuts: int
-    count: int
+    compared: int
 
 
 class LogsMatch(Invariant):
@@ -47,7 +47,7 @@ class LogsMatch(Invariant):
         pair = (one.partition, one.broker, other.broker)
         known = self._agreed.get(pair)
         is_same = known is not None and known[:4] == (one, one.cuts, other, other.cuts)
-        count = known.count if known is not None and is_same else 0
+        count = known.compared if known is not None and is_same else 0
         first, second = _aligned(one, other)
         while count < min(len(first), len(second)) and first[count] == second[count]:
             count += 1

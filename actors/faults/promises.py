@@ -36,7 +36,7 @@ class _Judged(NamedTuple):
     seen: Seen
     cuts: int
     epoch: LeaderEpoch
-    count: int
+    compared: int
 
 
 class Promises(Invariant):
@@ -82,7 +82,7 @@ class Promises(Invariant):
         key = (int(seen.broker), seen.partition)
         before = self._judged.get(key)
         is_same = before is not None and before[:3] == (seen, seen.cuts, seen.epoch)
-        first = before.count if before is not None and is_same else 0
+        first = before.compared if before is not None and is_same else 0
         for promise in promises[first:]:
             if promise.epoch <= seen.epoch:
                 self._judge_one(seen, promise)

@@ -132,10 +132,17 @@ class Sight:
         self.cluster = cluster
         self.all: dict[Key, Seen] = {}
         self._past: dict[Key, Seen] = {}
+        self._changed: dict[Key, Seen] = {}
 
-    def look(self) -> list[Seen]:
-        """The replicas that have changed since the last look."""
-        changed = []
+    def changed(self) -> list[Seen]:
+        """The replicas that have changed since they were last asked for."""
+        self.look()
+        changed = list(self._changed.values())
+        self._changed.clear()
+        return changed
+
+    def look(self) -> None:
+        """See what there is now."""
         for broker, node in self.cluster.nodes.items():
             if not node.system.is_up:
                 continue
@@ -146,9 +153,8 @@ class Sight:
                     self._forget(key, seen)
                     seen = self.all[key] = Seen(node, replica, self._past.pop(key, None))
                 if seen.look():
-                    changed.append(seen)
+                    self._changed[key] = seen
         self._bury()
-        return changed
 
     def of(self, partition: TopicPartition) -> list[Seen]:
         """The live replicas of one partition."""
@@ -173,3 +179,4 @@ class Sight:
         ]
         for key in gone:
             self._forget(key, self.all.pop(key))
+            self._changed.pop(key, None)

@@ -238,7 +238,7 @@ def check_in_the_end(drive: Drive) -> None:
     assert sum(node.is_controller for node in nodes) == 1, "L-1"
     epoch = int(drive.tree.get("/controller_epoch").data)
     assert drive.context.epoch == epoch, "L-1"
-    assert all(node.replica_manager._controller_epoch == epoch for node in nodes), "L-1"
+    assert all(node.replica_manager.fence.controller_epoch == epoch for node in nodes), "L-1"
     for path in ("/admin/reassign_partitions", "/admin/preferred_replica_election"):
         # A move whose target holds such a stray cannot end.
         is_blocked = any(is_blocked_by_stray(drive, topic) for topic in drive.context.topics)

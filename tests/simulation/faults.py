@@ -15,19 +15,19 @@ import asyncio
 import gc
 import os
 import sys
+import time
 import traceback
 from asyncio import events
-from collections.abc import Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple, NoReturn
+from typing import NamedTuple
 
-import actors.controller.channel
 from actors.broker.replica import Replica
 from actors.cluster import SimulatedCluster
-from actors.node import Node, node_name
+from actors.controller import channel
 from actors.faults.invariants import Invariants
 from actors.faults.violation import Violation
+from actors.node import Node, node_name
 from runtime.network import NetworkError
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.platter import Content, Directory
@@ -43,11 +43,10 @@ from wire.data import (
 )
 from wire.errors import ErrorCode
 from wire.frame import Frame
-from wire.ids import NO_LEADER, BrokerId, Offset, TopicPartition
+from wire.ids import BrokerId, Offset, TopicPartition
 from wire.records import Record, batches, decode_records, encode_batch
 from wire.trace import ActorCrashed, Stamp, TraceEvent
 from wire.znodes import (
-    BrokerIdZNode,
     PartitionState,
     PartitionStateZNode,
     ReplicaAssignment,
@@ -145,32 +144,48 @@ class Stage:
         self.crashes: list[ActorCrashed] = []
         self.invariants = Invariants(self.cluster, lambda: sim.now_ms)
         sim.trace.listeners.append(self._on_event)
+        self.violation: Violation | None = None
+        self._is_striking = False
         self._arrive = sim.network._arrive
         sim.network._arrive = self._on_arrival
+        self._deliver = sim.network._deliver
+        sim.network._deliver = self._on_delivery
         self._transmit = sim.network.transmit
         sim.network.transmit = self._on_transmit
 
     # --- steps ------------------------------------------------------------------------------------
 
     def _on_event(self, stamp: Stamp, event: TraceEvent) -> None:
-        if isinstance(event, ActorCrashed):
+        if isinstance(event, ActorCrashed) and self._lives(stamp.node):
             self.crashes.append(event)
         self.invariants.on_event(stamp.node, event)
+        self.last: tuple[object, ...] = (stamp.node, event)
         self._step()
 
+    def _lives(self, name: str) -> bool:
+        """Not if it was killed in the middle of what it did, which goes on to its next await."""
+        return any(node.world.node == name for node in self.up())
+
     def _on_arrival(self, parcel, cuts: int) -> None:
+        self.last = (parcel.source, "→", parcel.destination)
         self._step()
-        if isinstance(parcel, Frame):
-            self.invariants.on_arrival(parcel)
         self._arrive(parcel, cuts)
+
+    def _on_delivery(self, parcel) -> None:
+        if isinstance(parcel, Frame) and parcel.destination in self.sim.network._endpoints:
+            self.invariants.on_arrival(parcel)
+        self._deliver(parcel)
 
     def _on_transmit(self, frame: Frame) -> None:
         self.invariants.on_sent(frame)
         self._transmit(frame)
 
     def _step(self) -> None:
-        self.invariants.check()
-        if self.on_step is not None:
+        try:
+            self.invariants.check()
+        except Violation as violation:  # raised here, it would be taken for a crash of an actor
+            self.violation = self.violation or violation
+        if self.on_step is not None and not self._is_striking:
             number, self.steps = self.steps, self.steps + 1
             self.on_step(number)
 
@@ -225,9 +240,9 @@ class Stage:
         self.on_step = on_step
         await self.produce(1, b"third")
         while not (self.is_told() or self.is_over()):
-            await self.sim.sleep(10)
+            await self.sleep(10)
         while self.last_strike_ms and not self.is_over():
-            await self.sim.sleep(10)
+            await self.sleep(10)
         self.on_step = None
         await reading
 
@@ -255,13 +270,15 @@ class Stage:
         return len(ends) == 1 and ends == {replica.high_watermark for replica in replicas}
 
     def is_healthy(self) -> bool:
+        return self.is_in_sync() and self.is_told()
+
+    def is_in_sync(self) -> bool:
         state = self.state()
         return (
             len(self.up()) == len(self.replicas()) == len(BROKERS)
             and sum(node.is_controller for node in self.up()) == 1
             and set(state.isr) == set(BROKERS)
             and {replica.leader_epoch for replica in self.replicas()} == {state.leader_epoch}
-            and self.is_told()
         )
 
     async def until(self, holds: Callable[[], bool]) -> None:
@@ -269,7 +286,12 @@ class Stage:
         while not holds():
             if self.sim.now_ms > deadline_ms:
                 raise Violation("L-2", f"{holds.__name__} did not hold in the end: {self.tell()}")
-            await self.sim.sleep(20)
+            await self.sleep(20)
+
+    async def sleep(self, duration_ms: float) -> None:
+        if self.violation is not None:
+            raise self.violation
+        await self.sim.sleep(duration_ms)
 
     def tell(self) -> str:
         """What there is, in a line."""
@@ -300,9 +322,14 @@ class Stage:
         return self.sim._worlds[node].keeper
 
     def strike(self, fault: Fault) -> None:
-        """Let it happen now."""
+        """Let it happen now, and as one step."""
+        self._is_striking = True
+        self._do(fault)
+        self._is_striking = False
+        self.last_strike_ms = self.sim.now_ms
+
+    def _do(self, fault: Fault) -> None:
         sim, name = self.sim, _name(fault.target)
-        self.last_strike_ms = sim.now_ms
         match fault.kind:
             case "kill":  # a process ends; what it wrote is the operating system's to keep
                 settle_all(sim._disks[name])
@@ -349,7 +376,7 @@ class Stage:
                     starting.exception()  # the next start says whether there is anything wrong
             if not self.cluster.nodes[broker].system.is_up:
                 await self.cluster.start_broker(broker)
-        await self.until(self.is_healthy)
+        await self.until(self.is_in_sync)
         if not await self.produce(self.state().leader, b"last"):
             raise Violation("L-2", f"a sound cluster did not acknowledge: {self.tell()}")
         await self.until(self.is_healthy)
@@ -401,6 +428,7 @@ def settle_all(disk: SimulatedDisk) -> None:
 
 async def play(controller: int, on_step: Callable[[Stage, int], None]) -> Stage:
     """A whole run."""
+    channel.TIMEOUT_MS = 1_000  # what a cut link has lost is sent again sooner
     async with Simulator(seed=SEED, session_timeout_ms=SESSION_MS, recording=False) as sim:
         stage = Stage(sim, controller)
         await stage.prepare()
@@ -421,3 +449,126 @@ def replay(schedule: Schedule, told: Callable[[Stage, int], None] | None = None)
             stage.strike(strikes.pop(0).fault)
 
     return run(lambda: play(schedule.controller, on_step))
+
+
+class Explorer:
+    """Runs a cycle once, and forks at every step for every fault: its children are the runs."""
+
+    def __init__(
+        self, controller: int, faults: int, is_mine: Callable[[int], bool], out: int
+    ) -> None:
+        self._left = faults
+        self._is_mine = is_mine
+        self._out = out
+        self._first = 0  # counts the first faults
+        self._schedule = Schedule(controller)
+
+    def explore(self) -> None:
+        """All runs that begin with a first fault of mine."""
+        me = os.getpid()
+        failure = ""
+        try:
+            run(lambda: play(self._schedule.controller, self._on_step))
+        except BaseException as error:
+            failure = " ".join(f"{type(error).__name__} {error}".split())
+            if not isinstance(error, Violation):
+                failure += " " + traceback.format_exc().strip().splitlines()[-3].strip()
+        if failure or os.getpid() != me or not self._schedule.strikes:
+            os.write(self._out, f"{self._schedule}\t{failure}"[:3_000].encode() + b"\n")
+        if os.getpid() != me:
+            os._exit(0)
+
+    def _on_step(self, stage: Stage, step: int) -> None:
+        if not self._left:
+            return
+        for fault in FAULTS:
+            if stage.can(fault) and self._is_chosen():
+                child = os.fork()
+                if child:
+                    os.waitpid(child, 0)
+                else:
+                    self._enter(stage, Strike(step, fault))
+                    return
+
+    def _is_chosen(self) -> bool:
+        if self._schedule.strikes:
+            return True
+        self._first += 1
+        return self._is_mine(self._first - 1)
+
+    def _enter(self, stage: Stage, strike: Strike) -> None:
+        """In the child: this is another run from here on."""
+        events._set_running_loop(stage.sim.loop)  # which it forgets in a child
+        self._left -= 1
+        self._schedule = Schedule(self._schedule.controller, (*self._schedule.strikes, strike))
+        stage.strike(strike.fault)
+        self._on_step(stage, strike.step)  # the second may come at the same step
+
+
+def explore(
+    controllers: Sequence[int], faults: int, is_mine: Callable[[int], bool]
+) -> Iterator[tuple[str, str]]:
+    """Every run's schedule, and what was wrong with it; on all cores."""
+    cores = os.cpu_count() or 1
+    readable, writable = os.pipe()
+    workers = []
+    gc.collect()
+    gc.freeze()  # what a child does not touch is not copied
+    for core in range(cores):
+        worker = os.fork()
+        if not worker:
+            os.close(readable)
+            gc.disable()
+            for controller in controllers:
+                mine = partial(_is_chosen, core, cores, is_mine)
+                Explorer(controller, faults, mine, writable).explore()
+            os._exit(0)
+        workers.append(worker)
+    os.close(writable)
+    gc.unfreeze()
+    with os.fdopen(readable) as lines:
+        for line in lines:
+            schedule, _, failure = line.rstrip("\n").partition("\t")
+            yield schedule, failure
+    for worker in workers:
+        os.waitpid(worker, 0)
+
+
+def _is_chosen(core: int, cores: int, is_mine: Callable[[int], bool], first: int) -> bool:
+    return first % cores == core and is_mine(first)
+
+
+def main() -> int:
+    """The command."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--single", action="store_true")
+    parser.add_argument("--double", action="store_true")
+    parser.add_argument("--replay", type=Schedule.parse)
+    parser.add_argument("--controller", type=int, choices=BROKERS, action="append")
+    parser.add_argument("--from", type=int, default=0, dest="first", help="of the first faults")
+    parser.add_argument("--to", type=int, default=1 << 30, dest="last")
+    options = parser.parse_args()
+    if options.replay is not None:
+        replay(options.replay, _print_step)
+        return 0
+    begun, runs, failures = time.monotonic(), 0, 0
+    controllers = options.controller or CONTROLLERS
+    is_mine = range(options.first, options.last + 1).__contains__
+    for schedule, failure in explore(controllers, 2 if options.double else 1, is_mine):
+        runs += 1
+        failures += bool(failure)
+        if failure:
+            print(f"{schedule}\t{failure}", flush=True)
+        if runs % 1_000 == 0:
+            took = time.monotonic() - begun
+            print(f"{runs} runs, {failures} failed, {took:.0f} s, at {schedule}", file=sys.stderr)
+    print(f"{runs} runs, {failures} failed, {time.monotonic() - begun:.0f} s")
+    return 1 if failures else 0
+
+
+def _print_step(stage: Stage, step: int) -> None:
+    print(f"{step:4} {stage.sim.now_ms:9.3f} {' '.join(map(str, stage.last))}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

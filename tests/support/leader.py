@@ -7,7 +7,7 @@ from tests.support.drive import Drive
 from tests.support.orders import leader_and_isr, order
 from wire.codec import decode, encode
 from wire.control import LeaderAndIsrPartition, LeaderAndIsrResponse
-from wire.data import FetchResponse, FetchResult, Produce, ProducePartition, ProduceResponse
+from wire.data import Fetch, FetchResponse, FetchResult, Produce, ProducePartition, ProduceResponse
 from wire.errors import ErrorCode
 from wire.ids import LeaderEpoch, Offset, TopicPartition
 from wire.message import Message
@@ -44,6 +44,19 @@ class Leader:
         payload = response if isinstance(response, bytes) else encode(response)
         self.asked.pop(0).reply(payload)
         await self._drive.sim.sleep(ANSWERED_MS)
+
+
+def named(request: Fetch) -> list[tuple[str, int, int]]:
+    """What a request asks for: topics, leader epochs and offsets."""
+    return [
+        (part.partition.topic, part.current_leader_epoch, part.fetch_offset)
+        for part in request.partitions
+    ]
+
+
+async def next_names(leader: Leader) -> list[tuple[str, int, int]]:
+    """What the next request asks for, in addition to what the session has."""
+    return named(await leader.heard(Fetch))
 
 
 def fetched(*results: FetchResult, session_id: int = 7) -> FetchResponse:

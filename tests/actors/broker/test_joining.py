@@ -1,4 +1,4 @@
-"""Followers that catch up at the same time: each joins the ISR, one write after the other (B121)."""
+"""Followers that catch up at the same time: each joins the ISR, one write at a time (B121)."""
 
 import asyncio
 
@@ -43,7 +43,6 @@ async def follow(drive, by: int) -> None:
     assert result.error_code is ErrorCode.NONE
 
 
-@pytest.mark.behaviour("B121")
 async def test_who_catches_up_while_another_is_being_written_joins_next(drive):
     await asyncio.gather(follow(drive, 1), follow(drive, 3))
     await drive.sim.sleep(1_000)
@@ -52,7 +51,6 @@ async def test_who_catches_up_while_another_is_being_written_joins_next(drive):
     assert [len(each.isr.split(",")) for each in drive.of(IsrChanged)] == [2, 3]
 
 
-@pytest.mark.behaviour("B121")
 async def test_who_was_left_out_does_not_join_because_somebody_else_does(drive):
     await follow(drive, 1)
     await drive.sim.sleep(1_000)

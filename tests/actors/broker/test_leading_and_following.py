@@ -87,7 +87,7 @@ def rounds(drive, broker: int) -> list[Round]:
     on_due = upkeep.on_due
 
     def record(due, logs):
-        begun.append(due.round)
+        begun.append(due.work)
         on_due(due, logs)
 
     upkeep.on_due = record

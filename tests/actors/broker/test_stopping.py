@@ -138,7 +138,7 @@ async def test_a_follower_that_is_deleted_fetches_no_more_and_has_no_fetcher(dri
 @pytest.mark.behaviour("B141")
 async def test_a_deleted_log_is_renamed_at_once_and_removed_after_the_delay(drive):
     await lead(drive, ORDERS, SALES)
-    await drive.sim.sleep(2 * LONG_MS)
+    await drive.sim.sleep(1.5 * LONG_MS)
 
     assert await tell_stop(drive, 2, stop(ORDERS, 0, delete=True)) == [OK]
 

@@ -49,7 +49,7 @@ async def test_a_group_goes_on_where_it_committed(sim, brokers, shop):
 
     assert [each.value for each in records] == [b"2"]
     committed = await shop.committed([ORDERS_0, ORDERS_1])
-    assert committed == {ORDERS_0: OffsetAndMetadata(2, None, 4), ORDERS_1: None}
+    assert committed == {ORDERS_0: OffsetAndMetadata(2, "", 4), ORDERS_1: None}
 
 
 async def test_offsets_may_be_committed_by_name(sim, brokers, shop):

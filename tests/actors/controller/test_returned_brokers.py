@@ -1,12 +1,16 @@
 """Brokers that came back while no controller looked: they may lack what they had."""
 
+import asyncio
+
 import pytest
 
 from actors.controller.context import ControllerContext
 from actors.node import node_name
+from runtime.network import Disconnected
 from tests.support.data import produce, values_on
 from tests.support.drive import Drive
 from wire.ids import NO_LEADER
+from wire.metadata import Metadata, MetadataResponse
 
 
 @pytest.fixture
@@ -76,3 +80,19 @@ async def test_a_session_that_was_lost_with_the_controllers_is_a_life_that_ended
     assert drive.state("orders").leader_epoch > epoch
     assert sorted(drive.state("orders").isr) == [2, 3]
     assert orders in drive.node(3).replica_manager.replicas
+
+
+async def test_a_reborn_broker_answers_nobody_before_it_is_registered(drive):
+    """Else it takes an order to its former life, and leads without what that one had."""
+    await drive.create("orders", [2, 3])
+    drive.cluster.kill(2)
+    starting = asyncio.ensure_future(drive.cluster.start_broker(2))  # its old znode is there still
+    await drive.sim.sleep(1_000)
+
+    with pytest.raises(Disconnected):
+        await drive.ask(2, Metadata(), MetadataResponse)
+    assert drive.hosted(2, "orders") is None
+
+    await starting
+    await drive.settle()
+    assert sorted(drive.state("orders").isr) == [2, 3]

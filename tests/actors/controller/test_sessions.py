@@ -312,7 +312,7 @@ async def test_a_new_session_registers_the_broker_anew_and_then_stands(sim):
         BrokerRegistered(1, czxid, 2),
         ControllerElected(1, 2, 2),
     ]
-    assert drive.node(1).replica_manager._broker_epoch == czxid
+    assert drive.node(1).replica_manager.fence.broker_epoch == czxid
     assert drive.node(1).broker_epoch == czxid
     assert drive.context.brokers[BrokerId(1)].epoch == czxid
 

@@ -138,6 +138,7 @@ class Office:
         sim.adopt(office.system)
         office.replicas = ScriptedReplicaManager()
         office.topics_asked_for = 0
+        office.hidden = set()  # partitions that metadata does not know
         replica_manager = office.system.start("replica-manager", office.replicas)
         settings = BrokerConfig(broker_id=1, **config)
         coordinator = GroupCoordinator(
@@ -148,6 +149,25 @@ class Office:
 
     def _create_topic(self):
         self.topics_asked_for += 1
+
+    def _make_known(self, request):
+        """Let metadata show what is committed for, unless a test hides it."""
+        for each in getattr(request, "partitions", None) or ():
+            if isinstance(request, OffsetCommit) and each.partition not in self.hidden:
+                self._know(each.partition)
+
+    def _know(self, partition):
+        entry = UpdateMetadataPartition(
+            partition=partition,
+            controller_epoch=1,
+            leader=1,
+            leader_epoch=0,
+            isr=(1,),
+            partition_epoch=0,
+            replicas=(1,),
+        )
+        topics = self.replicas.cache.topics
+        topics.setdefault(partition.topic, {})[partition.partition] = entry
 
     async def make_topic(self, partitions=PARTITIONS):
         replicas = ReplicaAssignment(replicas=(BrokerId(1), BrokerId(2)))
@@ -207,6 +227,7 @@ class Office:
 
     def send(self, request):
         answers = []
+        self._make_known(request)
         self.ref.tell(Asked(request, "client", answers.append))
         return answers
 

@@ -158,10 +158,12 @@ async def test_a_commit_of_which_nothing_is_left_appends_nothing(office):
 
 @pytest.mark.parametrize(
     "partition",
-    [TopicPartition("", 0), TopicPartition("a/b", 0), TopicPartition("orders", -1)],
+    [TopicPartition("", 0), TopicPartition("a/b", 0), TopicPartition("orders", -1), BILLS],
     ids=str,
 )
-async def test_what_cannot_be_a_partition_is_refused(office, partition):
+async def test_a_partition_that_metadata_does_not_know_is_refused(office, partition):
+    office.hidden.add(partition)
+
     assert await office.commit(1, partition) is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 

@@ -1,0 +1,97 @@
+"""What comes back to a group coordinator: answers, ends of waits, and what its broker tells it.
+
+Rule: a handler awaits nobody, so whatever it asked for comes as one of these.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from actors.asked import Asked
+from actors.broker.local import LeadershipChanged, RecordsRead
+from actors.coordinator.messages import TopicsDeleted
+from actors.coordinator.records import Change
+from actors.coordinator.shards import Shard
+from runtime.keeper import SessionEvent
+from runtime.ref import Outcome
+from wire.data import ProduceResult
+from wire.errors import ErrorCode
+from wire.groups import OffsetCommit
+from wire.ids import Node, TopicPartition
+
+Finish = Callable[[ErrorCode], None]
+
+
+@dataclass(frozen=True)
+class Counted:
+    """ZooKeeper has said how many partitions __consumer_offsets has, or has not."""
+
+    outcome: Outcome
+
+
+@dataclass(frozen=True)
+class CountDue:
+    """Time to ask ZooKeeper again."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """Metadata shows who coordinates, or nobody."""
+
+    asked: Asked
+    node: Node | None
+    is_topic_known: bool = True
+
+
+@dataclass(frozen=True)
+class Looked:
+    """Metadata knows some of what is to be committed for."""
+
+    asked: Asked
+    request: OffsetCommit
+    known: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True)
+class Read:
+    """The replica manager has read on."""
+
+    shard: Shard
+    read: RecordsRead
+
+
+@dataclass(frozen=True)
+class ReadDue:
+    """Time to read on."""
+
+    shard: Shard
+
+
+@dataclass(frozen=True)
+class Appended:
+    """The replica manager is done with an append."""
+
+    shard: Shard
+    changes: Sequence[Change]
+    result: ProduceResult
+    finish: Finish
+
+
+@dataclass(frozen=True)
+class ExpiryDue:
+    """Time to look for offsets that are too old."""
+
+
+CoordinatorMessage = (
+    Asked
+    | LeadershipChanged
+    | TopicsDeleted
+    | SessionEvent
+    | Counted
+    | CountDue
+    | Found
+    | Looked
+    | Read
+    | ReadDue
+    | Appended
+    | ExpiryDue
+)
