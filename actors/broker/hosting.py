@@ -72,7 +72,7 @@ class Hosting:
         self._fetchers = fetchers
         self._on_leadership = on_leadership
         self._failed = failed
-        self._stopped: Replicas = {}  # their logs are here, and nobody asks for them
+        self.stopped: Replicas = {}  # their logs are here, and nobody asks for them
         self._topics: dict[str, int] = {}  # how many partitions of each are hosted
         self.offline: set[TopicPartition] = set()
         self.is_disk_dead = False
@@ -145,7 +145,7 @@ class Hosting:
         replica = self._replicas.get(partition)
         if self._me not in entry.replicas:
             return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        is_here = replica is not None or partition in self._stopped or partition in logs.logs
+        is_here = replica is not None or partition in self.stopped or partition in logs.logs
         if self._is_lost(partition, logs) or (self.offline and not is_here and not entry.is_new):
             return ErrorCode.KAFKA_STORAGE_ERROR
         if replica is None:
@@ -166,7 +166,7 @@ class Hosting:
         """The replica, made if this broker did not have it, and what it shall be."""
         partition = entry.partition
         hosted = HostedPartition.of(entry, self._me, topic_ids.get(partition.topic))
-        replica = self._replicas.get(partition) or self._stopped.pop(partition, None)
+        replica = self._replicas.get(partition) or self.stopped.pop(partition, None)
         if replica is None:
             log = logs.get(partition)
             watermark = ZERO if log is None else logs.initial_high_watermark(partition)
@@ -174,7 +174,9 @@ class Hosting:
         if partition not in self._replicas:
             self._replicas[partition] = replica
             self._topics[partition.topic] = self._topics.get(partition.topic, 0) + 1
-        replica.settings = self._settings.of(partition.topic)
+        replica.settings = settings = self._settings.of(partition.topic)
+        if settings is not None and replica.log is not None:  # it was loaded, or stopped, before
+            replica.log.reconfigure(settings.log)
         return replica, hosted
 
     def _lead(self, replica: Replica, hosted: HostedPartition) -> None:
@@ -231,7 +233,7 @@ class Hosting:
             if each.delete and codes[each.partition] is ErrorCode.NONE
         ]
         for partition in doomed:
-            self._stopped.pop(partition, None)
+            self.stopped.pop(partition, None)
         there = [each for each in doomed if logs.get(each) is not None]  # also strays (B098)
         if there:
             failed = await logs.delete_all(there, self._world.clock.now_ms())
@@ -254,7 +256,7 @@ class Hosting:
             return ErrorCode.FENCED_LEADER_EPOCH
         self.drop(partition)
         if not entry.delete:
-            self._stopped[partition] = replica
+            self.stopped[partition] = replica
         self._announce(replica, "deleted" if entry.delete else "stopped")
         return ErrorCode.NONE
 

@@ -46,6 +46,13 @@ class TellIsrChanges:
     """Time to see whether the controller should hear of changed ISRs."""
 
 
+@dataclass(frozen=True)
+class IsrChangesTold:
+    """ZooKeeper has the note that tells of them, or not."""
+
+    outcome: Outcome
+
+
 class InSync:
     """The ISRs of all partitions that this broker leads."""
 
@@ -85,7 +92,7 @@ class InSync:
                 continue
             lagging = replica.lagging(now_ms, self._lag_ms)
             isr = tuple(each for each in replica.hosted.isr if each not in lagging)
-            isr += tuple(each for each in replica.followers if replica.may_join(each))
+            isr += replica.joinable(now_ms, self._lag_ms)
             if isr != replica.hosted.isr:
                 proposal[partition] = isr
         self.propose(proposal)
@@ -135,12 +142,19 @@ class InSync:
         if was_empty and not self._changes.is_empty:
             self._after(CHECK_MS, TellIsrChanges())
 
-    async def tell(self) -> None:
+    def tell(self) -> None:
         """Tell the controller of changes, if it is time (B116)."""
-        try:
-            if self._changes.is_due():
-                await self._changes.tell()
-        except KeeperError:
-            pass  # they are kept, and told at the next look
+        if self._changes.is_due():
+            self._pipe(self._changes.tell(), IsrChangesTold)
+        else:
+            self._tell_later()
+
+    def told(self, told: IsrChangesTold) -> None:
+        """What could not be told is kept, and told at the next look."""
+        if not isinstance(told.outcome.error, KeeperError):
+            told.outcome.get()
+        self._tell_later()
+
+    def _tell_later(self) -> None:
         if not self._changes.is_empty:
             self._after(CHECK_MS, TellIsrChanges())

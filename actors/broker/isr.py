@@ -80,13 +80,14 @@ class IsrChanges:
     def __init__(self, world: World) -> None:
         self._world = world
         self._partitions: dict[TopicPartition, None] = {}
+        self._being_told: tuple[TopicPartition, ...] = ()
         self._changed_ms = 0.0
         self._told_ms = world.clock.elapsed_ms()  # as ReplicaManager: the start counts as a telling
 
     @property
     def is_empty(self) -> bool:
         """Whether there is nothing to tell."""
-        return not self._partitions
+        return not self._partitions and not self._being_told
 
     def note(self, hosted: HostedPartition) -> None:
         """A leader's ISR has changed."""
@@ -113,9 +114,16 @@ class IsrChanges:
         """One sequential znode for all of them, or for as many as a znode can hold."""
         kind = IsrChangeNotificationZNode
         while partitions := tuple(islice(self._partitions, MOST_IN_ONE)):
-            await self._world.keeper.create(
-                kind.prefix_path(), kind.encode(partitions), sequential=True
-            )
-            self._told_ms = self._world.clock.elapsed_ms()
+            self._being_told = partitions
             for partition in partitions:
-                self._partitions.pop(partition, None)
+                del self._partitions[partition]  # if it changes from now on, it is told again
+            try:
+                await self._world.keeper.create(
+                    kind.prefix_path(), kind.encode(partitions), sequential=True
+                )
+            except KeeperError:
+                self._partitions = dict.fromkeys(partitions) | self._partitions
+                raise
+            finally:
+                self._being_told = ()
+            self._told_ms = self._world.clock.elapsed_ms()

@@ -239,14 +239,23 @@ class Replica:
 
     def lagging(self, now_ms: float, lag_ms: float) -> tuple[BrokerId, ...]:
         """Members of the ISR that have not had all for too long (B159)."""
-        end = self.log_end_offset
         return tuple(
             broker
             for broker in self.hosted.isr
-            if (follower := self.followers.get(broker)) is not None
-            and follower.log_end_offset != end
-            and now_ms - follower.caught_up_ms(end) > lag_ms
+            if broker in self.followers and self._lags(broker, now_ms, lag_ms)
         )
+
+    def joinable(self, now_ms: float, lag_ms: float) -> tuple[BrokerId, ...]:
+        """Who may join and would not be lagging at once: one that fell silent stays out."""
+        return tuple(
+            broker
+            for broker in self.followers
+            if self.may_join(broker) and not self._lags(broker, now_ms, lag_ms)
+        )
+
+    def _lags(self, broker: BrokerId, now_ms: float, lag_ms: float) -> bool:
+        follower, end = self.followers[broker], self.log_end_offset
+        return follower.log_end_offset != end and now_ms - follower.caught_up_ms(end) > lag_ms
 
     # --- following --------------------------------------------------------------------------------
 

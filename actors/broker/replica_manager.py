@@ -20,7 +20,14 @@ from actors.broker.fetchers import Fetchers
 from actors.broker.fetching import Fetched
 from actors.broker.following import Following
 from actors.broker.hosting import Hosting
-from actors.broker.in_sync import CheckIsrs, InSync, IsrsWritten, ShrinkIsr, TellIsrChanges
+from actors.broker.in_sync import (
+    CheckIsrs,
+    InSync,
+    IsrChangesTold,
+    IsrsWritten,
+    ShrinkIsr,
+    TellIsrChanges,
+)
 from actors.broker.leading import Leading, ProduceOver
 from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
 from actors.broker.metadata import AwaitMetadata, MetadataCache, MetadataWaits, WaitOver
@@ -114,6 +121,7 @@ Message = (
     | CheckIsrs
     | IsrsWritten
     | TellIsrChanges
+    | IsrChangesTold
     | WaitOver
     | _LearnSettings
     | _Learned
@@ -181,7 +189,14 @@ class ReplicaManager(Actor):
             on_leadership=self._on_leadership,
             failed=self._on_storage_failure,
         )
-        self._upkeep = Upkeep(world, config, self.replicas, after=self.after, pipe=self.pipe)
+        self._upkeep = Upkeep(
+            world,
+            config,
+            self.replicas,
+            self._hosting.stopped,
+            after=self.after,
+            pipe=self.pipe,
+        )
 
     async def on_receive(self, message: Message) -> None:  # noqa: C901, PLR0912, PLR0915
         """One message at a time: a table."""
@@ -228,7 +243,9 @@ class ReplicaManager(Actor):
             case IsrsWritten():
                 self._in_sync.written(message)
             case TellIsrChanges():
-                await self._in_sync.tell()
+                self._in_sync.tell()
+            case IsrChangesTold():
+                self._in_sync.told(message)
             case _LearnSettings():
                 self._learn(self._hosting.unknown_topics())
             case _Learned():

@@ -63,6 +63,7 @@ class Upkeep:
         world: World,
         config: BrokerConfig,
         replicas: Replicas,
+        stopped: Replicas,
         *,
         after: Callable[[float, Any], Timer],
         pipe: Callable[[Awaitable[Any], Callable[[Outcome], Any]], None],
@@ -70,6 +71,7 @@ class Upkeep:
         self._world = world
         self._config = config
         self._replicas = replicas
+        self._stopped = stopped  # a broker that leaves is told to stop all that it follows
         self._after = after
         self._pipe = pipe
         self._is_begun = False
@@ -113,10 +115,11 @@ class Upkeep:
             await logs.clean_shutdown(self.high_watermarks())
 
     def high_watermarks(self) -> dict[TopicPartition, Offset]:
-        """Of all replicas that have a log."""
+        """Of all replicas that have a log, also of those that were stopped."""
         return {
             at: replica.high_watermark
-            for at, replica in self._replicas.items()
+            for replicas in (self._stopped, self._replicas)
+            for at, replica in replicas.items()
             if replica.log is not None
         }
 

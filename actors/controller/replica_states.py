@@ -45,21 +45,23 @@ class ReplicaStates:
     async def startup(self) -> None:
         """Give every replica a state; those on dead brokers leave their ISRs (B035).
 
-        So do those that came back unnoticed, until `startup_returned`.
+        So do those that came back unnoticed, until `startup_returned`; and they come first, before
+        anybody is told that one of them leads.
         """
         online: list[Replica] = []
         offline: list[Replica] = []
-        returned = self._context.returned
+        returned: list[Replica] = []
         for partition in self._context.all_partitions():
-            gone = returned.get(partition, ())
+            gone = self._context.returned.get(partition, ())
             for broker in self._context.replicas(partition):
                 replica = Replica(partition, broker)
-                if self._context.is_online(partition, broker) and broker not in gone:
+                if not self._context.is_online(partition, broker) or broker in gone:
+                    self._move(replica, INELIGIBLE)
+                    (returned if broker in gone else offline).append(replica)
+                else:
                     self._move(replica, ONLINE)
                     online.append(replica)
-                else:
-                    self._move(replica, INELIGIBLE)
-                    offline.append(replica)
+        await self.change(returned, OFFLINE)
         await self.change(online, ONLINE)
         await self.change(offline, OFFLINE)
 

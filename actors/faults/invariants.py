@@ -50,24 +50,28 @@ class Invariants:
         self.sight = Sight(cluster)
         self.all = data_plane() if invariants is None else invariants
         self._now_ms = now_ms
+        # Most look at few things, and this is asked thousands of times.
+        self._on_event = [each.on_event for each in self.all if _has_own(each, "on_event")]
+        self._on_arrival = [each.on_arrival for each in self.all if _has_own(each, "on_arrival")]
+        self._on_sent = [each.on_sent for each in self.all if _has_own(each, "on_sent")]
         self._clock = 0  # counts what clients ask and are answered
         self._asked: dict[tuple[str, str, int], tuple[int, AnyMessage]] = {}
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """An event was left in the trace."""
-        for each in self.all:
-            each.on_event(node, event)
+        for tell in self._on_event:
+            tell(node, event)
 
     def on_arrival(self, frame: Frame) -> None:
         """A frame has come to a node that lives."""
         now_ms = self._now_ms()
-        for each in self.all:
-            each.on_arrival(frame, now_ms)
+        for tell in self._on_arrival:
+            tell(frame, now_ms)
 
     def on_sent(self, frame: Frame) -> None:
         """A frame begins its way."""
-        for each in self.all:
-            each.on_sent(frame)
+        for tell in self._on_sent:
+            tell(frame)
         if frame.kind is FrameKind.REQUEST and _broker(frame.source) is None:
             self._on_asked(frame)
         elif frame.kind is FrameKind.RESPONSE and _broker(frame.destination) is None:
@@ -104,6 +108,10 @@ class Invariants:
         self.sight.look()
         for each in self.all:
             each.on_answered(exchange, self.sight)
+
+
+def _has_own(invariant: Invariant, method: str) -> bool:
+    return getattr(type(invariant), method) is not getattr(Invariant, method)
 
 
 def _broker(node: str) -> BrokerId | None:

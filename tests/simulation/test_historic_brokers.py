@@ -6,7 +6,7 @@ show the bug, or it would prove nothing.
 
 import pytest
 
-from actors.broker.replica_manager import ReplicaManager
+from actors.broker.fence import Fence
 from actors.controller.brokers import BrokerDifference
 from actors.controller.context import ReplicaPhase
 from actors.controller.office import Office
@@ -85,14 +85,14 @@ async def test_a_broker_that_bounced_unseen_gets_all_its_orders(drive, monkeypat
 @guarded
 async def test_a_request_for_a_former_life_does_nothing_in_the_next(drive, monkeypatch, is_guarded):
     if not is_guarded:
-        fence = ReplicaManager._fence
+        fence = Fence.check
 
         def by_controller_epoch_alone(self, request):
-            known, self._broker_epoch = self._broker_epoch, UNKNOWN_BROKER_EPOCH
+            known, self.broker_epoch = self.broker_epoch, UNKNOWN_BROKER_EPOCH
             fence(self, request)
-            self._broker_epoch = known
+            self.broker_epoch = known
 
-        monkeypatch.setattr(ReplicaManager, "_fence", by_controller_epoch_alone)
+        monkeypatch.setattr(Fence, "check", by_controller_epoch_alone)
     # A replica that is not in sync dies and comes back in the same leader epoch, so that nothing
     # but the broker epoch tells the StopReplica for its former life from one for this life.
     orders = await drive.create("orders", [3, 2])

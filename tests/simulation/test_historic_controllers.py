@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from actors.broker.replica_manager import ReplicaManager
+from actors.broker.fence import Fence
 from actors.controller import controller as controller_module
 from actors.controller.controller import Controller
 from actors.controller.outbox import Outbox
@@ -56,7 +56,7 @@ async def test_what_a_controller_sent_before_its_pause_has_no_effect_after_its_f
     sim, drive, monkeypatch, guarded
 ):
     if not guarded:
-        monkeypatch.setattr(ReplicaManager, "_fence", lambda self, request: None)
+        monkeypatch.setattr(Fence, "check", lambda self, request: None)
     sim.hold("broker-1", "broker-3")
     await drive.create("orders", [2, 4])  # broker 3 shall hear that 2 leads
     assert drive.cached(3, "orders") is None

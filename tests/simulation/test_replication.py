@@ -50,7 +50,6 @@ async def test_a_late_repetition_of_a_sessions_beginning_takes_nothing_back(sim)
 
     drive.sim.network.transmit = copy
     await drive.kill(3)
-    drive.cluster.nodes.pop(3)
     await drive.restart(3)
     late = next(
         each

@@ -9,8 +9,8 @@ from runtime.files import DiskFailed
 from tests.support.data import batch_of, batches_on, fetch, produce, values_in, values_on
 from tests.support.drive import Drive
 from wire.admin_znodes import LogDirEventNotificationZNode
-from wire.data import Produce, ProducePartition, ProduceResponse
 from wire.control import StopReplicaResponse
+from wire.data import Produce, ProducePartition, ProduceResponse
 from wire.errors import CorruptRecordBatch, ErrorCode, KafkaStorageError
 from wire.ids import TopicPartition
 from wire.metadata import Metadata, MetadataResponse
@@ -33,8 +33,7 @@ FAULTS = {
 @pytest.fixture
 async def drive(sim):
     """Three brokers; whoever does not fetch for ten seconds lags."""
-    drive = await Drive.start(sim, overrides={"replica_lag_time_max_ms": 10_000})
-    return drive
+    return await Drive.start(sim, overrides={"replica_lag_time_max_ms": 10_000})
 
 
 @pytest.fixture(params=FAULTS)
@@ -401,7 +400,7 @@ def log_file(partition: TopicPartition) -> str:
 
 
 def rot(drive, broker: int, partition: TopicPartition, number: int, at: int = HEADER_BYTES) -> None:
-    """Flip a bit of the batch of that number, counted from 0: of its records, if nothing is said."""
+    """Flip a bit of one batch, counted from 0: of its records, if nothing is said."""
     sizes = [each.header.size_in_bytes for each in batches_on(drive, broker, partition)]
     disk(drive, broker).flip_bit(log_file(partition), sum(sizes[:number]) + at + 2, 0)
 

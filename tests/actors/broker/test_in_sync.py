@@ -115,6 +115,20 @@ async def test_when_the_slow_one_is_out_what_the_others_have_is_committed(sim, l
     assert (led.isr, led.high_watermark) == ((1, 8), 1)
 
 
+@pytest.mark.behaviour("B159", "B160")
+async def test_a_silent_one_stays_out_though_the_high_watermark_waits_for_it(sim):
+    led = await Led.start(sim, isr=[1, 8], min_insync_replicas="2")
+    await led.fetch(0, by=8)
+    await led.produce(b"a", acks=1)
+    await sim.sleep(LAG_MS + LOOK_MS + 100)
+    assert (led.isr, led.high_watermark) == ((1,), 0)
+    led.drive.forget()
+
+    await sim.sleep(5 * LAG_MS)
+
+    assert (led.isr, writes(led)) == ((1,), 0)
+
+
 # --- B160: in ------------------------------------------------------------------------------------
 
 

@@ -299,7 +299,9 @@ class Copy:
         self._named = {each: self.offsets[each] for each in forgotten}
         for partition, result in results.items():
             self._take(partition, result)
-        if is_in_session and not self.is_lucky and not dice.randrange(40):  # an answer was lost: all is said anew
+        if (
+            is_in_session and not self.is_lucky and not dice.randrange(40)
+        ):  # an answer was lost: all is said anew
             self._session = FollowerSession(self._led, self.by)
             self._named = dict(self.offsets)
 

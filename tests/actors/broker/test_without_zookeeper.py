@@ -130,3 +130,39 @@ async def test_a_leader_whose_configuration_cannot_be_read_takes_records_once_it
     await drive.sim.sleep(3_000)
 
     assert (await produce(drive, SALES, b"a", leader=2)).error_code is ErrorCode.NONE
+
+
+@pytest.mark.behaviour("B116")
+async def test_a_changed_isr_is_told_when_zookeeper_is_back_and_nobody_waits_for_that(drive):
+    books = await drive.create("books", [2, 3])
+    drive.shrink(3, books)
+    await drive.sim.sleep(1_000)
+    drive.sim.cut("broker-2", "zookeeper")
+    await drive.sim.sleep(4_500)  # it is time to tell the controller
+    assert await is_served(drive)
+    assert drive.context.leaderships[books].isr == (2, 3)
+
+    drive.sim.heal()
+    await drive.sim.sleep(5_000)
+
+    assert drive.context.leaderships[books].isr == (2,)
+
+
+@pytest.mark.behaviour("B116")
+async def test_an_isr_that_changes_while_it_is_being_told_is_told_again(drive, monkeypatch):
+    books = await drive.create("books", [2, 3, 1])
+    keeper = drive.node(2).world.keeper
+    create, notes = keeper.create, []
+
+    async def create_slowly(*arguments, **options):
+        notes.append(drive.state("books").isr)
+        await drive.sim.sleep(1_000)
+        return await create(*arguments, **options)
+
+    monkeypatch.setattr(keeper, "create", create_slowly)
+    drive.shrink(3, books)
+    await drive.sim.until(lambda: bool(notes))
+    drive.shrink(1, books)
+    await drive.sim.sleep(15_000)
+
+    assert notes == [(2, 1), (2,)]

@@ -9,6 +9,7 @@ from actors.node import node_name
 from runtime.network import Disconnected
 from tests.support.data import produce, values_on
 from tests.support.drive import Drive
+from wire.control import LeaderAndIsr
 from wire.ids import NO_LEADER
 from wire.metadata import Metadata, MetadataResponse
 
@@ -43,6 +44,20 @@ async def test_a_broker_that_came_back_does_not_lead_where_another_stayed(
 
     assert drive.state("orders").leader == (3 if is_guarded else 2)
     assert values_on(drive, 3, orders) == ([b"committed"] if is_guarded else [])
+
+
+async def test_nobody_is_told_to_follow_a_leader_that_came_back(drive):
+    """Else it truncates what the leader has lost, before another is elected."""
+    orders = await drive.create("orders", [2, 3, 1])
+    await produce(drive, orders, b"committed", acks=-1)
+    drive.forget()
+
+    await come_back_unnoticed(drive, 2)
+
+    decisions = [part for each in drive.sent(LeaderAndIsr) for part in each.partitions]
+    assert 2 not in {each.leader for each in decisions if each.partition == orders}
+    assert drive.state("orders").leader == 3
+    assert [values_on(drive, each, orders) for each in (2, 3)] == [[b"committed"]] * 2
 
 
 async def test_a_broker_that_came_back_is_in_sync_again_once_it_has_everything(drive):

@@ -1,4 +1,4 @@
-"""Groups that commit and read on a whole simulated cluster, and remember what they were promised."""
+"""Groups that commit and read on a whole simulated cluster, and what they were promised."""
 
 import asyncio
 
@@ -87,7 +87,7 @@ class Shop:
 
 
 class Diary:
-    """I-25: a group commits 1, 2, 3, …; whoever reads sees the last acknowledged, or a later one."""
+    """I-25: a group commits 1, 2, 3, …; who reads sees the last acknowledged, or a later one."""
 
     def __init__(self, shop, group=GROUP):
         self._shop, self._group = shop, group

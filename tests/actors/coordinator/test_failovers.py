@@ -8,6 +8,7 @@ import asyncio
 import pytest
 
 from actors.broker.replica_manager import LogDirFailed
+from actors.controller.channel import TIMEOUT_MS
 from actors.coordinator.records import OFFSETS_TOPIC
 from actors.node import node_name
 from tests.actors.coordinator.shop import ORDERS, Diary, Shop
@@ -17,6 +18,8 @@ from wire.trace import GroupOffsetsUnloaded, RecordsAppended
 pytestmark = pytest.mark.behaviour("B176", "B177")
 
 LAG_MS = 10_000
+SESSION_MS = 6_000
+FLUSHED_MS = 10_000  # two rounds of upkeep
 TRY_ELSEWHERE = {ErrorCode.COORDINATOR_NOT_AVAILABLE, ErrorCode.NOT_COORDINATOR}
 
 
@@ -147,7 +150,7 @@ async def test_the_group_goes_on_where_its_partition_was_moved_and_moved_back(si
     former = shop.coordinator
     others = shop.others
     async with Diary(shop) as diary:
-        for replicas in (others, [former], [former, *others]):
+        for replicas in (others, [former, others[1]], [former, *others]):
             await shop.drive.reassign({shop.shard: replicas})
             await sim.until(lambda: not shop.drive.exists("/admin/reassign_partitions"))
             await diary.advance()
@@ -270,8 +273,9 @@ async def test_who_is_cut_off_from_zookeeper_falls_silent_before_another_is_elec
 
     silent_after = await until_it_is_silent(shop, former)
 
-    assert silent_after <= 6_000
+    assert silent_after < SESSION_MS + 50
     assert shop.coordinator == former
+    await sim.until(lambda: shop.coordinator != former)
 
 
 async def test_who_is_deposed_behind_its_back_answers_from_memory_until_it_hears_of_it(sim, shop):
@@ -289,8 +293,7 @@ async def test_who_is_deposed_behind_its_back_answers_from_memory_until_it_hears
     assert await shop.commit_at(former, 6) in TRY_ELSEWHERE
 
     sim.heal()
-    limit_ms = shop.drive.node(1).config.controller_socket_timeout_ms
-    assert await until_it_is_silent(shop, former) < limit_ms + 1_000
+    assert await until_it_is_silent(shop, former) < TIMEOUT_MS + 1_000
 
 
 # --- all of them ----------------------------------------------------------------------------------
@@ -309,9 +312,10 @@ async def test_offsets_outlive_a_stop_of_all_brokers(shop):
     assert await shop.committed() == 6
 
 
-async def test_offsets_outlive_a_power_cut_of_all_once_they_are_flushed(sim, shop):
+async def test_offsets_outlive_a_power_cut_of_all_if_they_are_flushed(sim):
+    shop = await Shop.open(sim, log_flush_interval_messages=1)
     await shop.commit(5)
-    await sim.sleep(120_000)
+    await sim.sleep(FLUSHED_MS)
     for broker in shop.cluster.brokers:
         shop.cluster.kill(broker)
 
@@ -340,9 +344,10 @@ async def test_what_one_broker_lost_in_a_power_cut_comes_back_from_the_others(si
 
 
 async def test_a_group_whose_only_coordinator_is_gone_waits_for_it(sim):
-    shop = await Shop.open(sim, offsets_topic_replication_factor=1, min_insync_replicas=1)
+    alone = {"offsets_topic_replication_factor": 1, "min_insync_replicas": 1}
+    shop = await Shop.open(sim, **alone, log_flush_interval_messages=1)
     await shop.commit(5)
-    await sim.sleep(120_000)
+    await sim.sleep(FLUSHED_MS)
     only = shop.coordinator
     await shop.drive.kill(only)
     with pytest.raises(ApiError):

@@ -39,7 +39,7 @@ async def test_the_first_group_has_the_topic_made_as_it_is_configured(shop):
     assert sorted(whole) == list(range(PARTITIONS))
     assert {len(set(each.replicas)) for each in whole.values()} == {3}
     resource = ConfigResource(ConfigResourceType.TOPIC, OFFSETS_TOPIC)
-    described = (await shop.admin.describe_configs([resource]))[resource]
+    described = (await shop.admin.describe_configs(resource))[resource]
     assert {each.name: each.value for each in described}["cleanup.policy"] == "compact"
 
 
