@@ -129,7 +129,7 @@ class InSync:
             if replica is None or replica.hosted is not hosted:
                 continue  # the controller has spoken since
             replica.pending_isr = None
-            replica.doubtful = () if partition in written else isr
+            replica.doubtful = () if partition in written else replica.doubtful_with(isr)
             if partition in written:
                 replica.hosted = written[partition]
                 self._changes.note(replica.hosted)

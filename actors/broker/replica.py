@@ -207,6 +207,10 @@ class Replica:
         """
         return {*self.hosted.isr, *(self.pending_isr or ()), *self.doubtful}
 
+    def doubtful_with(self, isr: tuple[BrokerId, ...]) -> tuple[BrokerId, ...]:
+        """Who may be in ZooKeeper's ISR once this one, too, was not confirmed."""
+        return tuple(dict.fromkeys((*self.doubtful, *isr)))
+
     def reached(self, now_ms: float, lag_ms: float) -> Offset:
         """How far all that count have come: the ISR, and whoever had all not long ago (B161)."""
         end = lowest = self.log_end_offset

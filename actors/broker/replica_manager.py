@@ -189,14 +189,8 @@ class ReplicaManager(Actor):
             on_leadership=self._on_leadership,
             failed=self._on_storage_failure,
         )
-        self._upkeep = Upkeep(
-            world,
-            config,
-            self.replicas,
-            self._hosting.stopped,
-            after=self.after,
-            pipe=self.pipe,
-        )
+        stopped = self._hosting.stopped
+        self._upkeep = Upkeep(world, config, replicas, stopped, after=self.after, pipe=self.pipe)
 
     async def on_receive(self, message: Message) -> None:  # noqa: C901, PLR0912, PLR0915
         """One message at a time: a table."""

@@ -112,16 +112,7 @@ class Upkeep:
     async def end(self, logs: LogManager) -> None:
         """Leave the logs as after a clean stop; if the disk refuses, the next life looks closer."""
         with suppress(DiskError):
-            await logs.clean_shutdown(self.high_watermarks())
-
-    def high_watermarks(self) -> dict[TopicPartition, Offset]:
-        """Of all replicas that have a log, also of those that were stopped."""
-        return {
-            at: replica.high_watermark
-            for replicas in (self._stopped, self._replicas)
-            for at, replica in replicas.items()
-            if replica.log is not None
-        }
+            await logs.clean_shutdown(self._to_note())
 
     # --- flushes ----------------------------------------------------------------------------------
 
@@ -157,7 +148,7 @@ class Upkeep:
             match round:
                 case Round.HIGH_WATERMARKS:
                     failures = await logs.flush_dirty(now_ms)  # as it is configured now
-                    await logs.checkpoint_high_watermarks(self.high_watermarks())
+                    await logs.checkpoint_high_watermarks(self._to_note())
                     return failures
                 case Round.RECOVERY_POINTS:
                     failures = await _flush_complete(logs)
@@ -166,16 +157,25 @@ class Upkeep:
                 case Round.LOG_STARTS:
                     await logs.checkpoint_log_start_offsets()
                 case Round.RETENTION:
-                    return await logs.delete_old_segments(self.high_watermarks(), now_ms)
+                    return await logs.delete_old_segments(_high_watermarks(self._replicas), now_ms)
                 case Round.DELETION:
                     await logs.delete_marked(now_ms)
                 case Round.CLEANER:
-                    await logs.clean_dirtiest(self.high_watermarks(), now_ms)
+                    await logs.clean_dirtiest(_high_watermarks(self._replicas), now_ms)
         return None
+
+    def _to_note(self) -> dict[TopicPartition, Offset]:
+        """Also of what was stopped: it is kept as it is, and may be asked for again."""
+        return _high_watermarks(self._stopped) | _high_watermarks(self._replicas)
 
     def _again(self, round: Round) -> None:  # noqa: A002
         delay_ms = getattr(self._config, round.value.replace(".", "_"))
         self._after(delay_ms or AT_ONCE_MS, Due(round))
+
+
+def _high_watermarks(replicas: Replicas) -> dict[TopicPartition, Offset]:
+    """Of all that have a log."""
+    return {at: each.high_watermark for at, each in replicas.items() if each.log is not None}
 
 
 async def _flush_complete(logs: LogManager) -> Mapping[TopicPartition, KafkaStorageError]:

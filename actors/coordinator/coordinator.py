@@ -4,6 +4,9 @@ Rule: a group is coordinated by the leader of its partition of __consumer_offset
 that partition (B175, B176). A commit is a record there, and is seen when it has been appended as
 safely as offsets.commit.required.acks asks (B177). Every request is answered once: an append under
 way answers when the replica manager is done with it, whoever leads by then.
+
+What was committed is told from memory, and a deposed leader may not know that it is one. lease.py
+says how far that is guarded against (I-25), and what is left.
 """
 
 from collections.abc import Callable, Sequence
@@ -91,7 +94,7 @@ class GroupCoordinator(Actor):
         self._world.keeper.listen(self.ref)
         self.after(self._config.offsets_retention_check_interval_ms, ExpiryDue())
 
-    async def on_receive(self, message: CoordinatorMessage) -> None:  # noqa: C901 - a table
+    async def on_receive(self, message: CoordinatorMessage) -> None:  # noqa: C901, PLR0912 - a table
         """One message at a time."""
         match message:
             case Asked():
@@ -133,7 +136,7 @@ class GroupCoordinator(Actor):
                 case OffsetFetch():
                     check_group(request.group_id)
                     shard = self._shards.of(request.group_id)
-                    self._lease.check()
+                    self._lease.check(shard.led_since_ms)
                     asked.answer(fetch(request, shard.offsets))
                 case _:
                     raise InvalidRequest(f"{type(request).__name__} is not for a coordinator.")
@@ -211,8 +214,10 @@ class GroupCoordinator(Actor):
         shard = self._shards.change(change)
         if former is not None and not self._shards.is_current(former):
             self._trace_unloaded(former, "led anew" if change.is_leader else "led no longer")
+        led = self._shards.get(change.partition)
+        if led is not None and led.leader_epoch == change.leader_epoch:
+            led.led_since_ms = self._world.clock.elapsed_ms()
         if shard is not None:
-            shard.led_since_ms = self._world.clock.elapsed_ms()
             self._count()
             self._read(shard)
 

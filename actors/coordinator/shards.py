@@ -23,7 +23,7 @@ class Shard:
     load: Load | None = field(default_factory=Load)  # None: all of it is in memory
     offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
     deleted_topics: set[str] = field(default_factory=set)  # heard of while it was being loaded
-    led_since_ms: float = 0.0
+    led_since_ms: float = 0.0  # when the controller last said so
 
 
 class Shards:

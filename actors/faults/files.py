@@ -10,6 +10,7 @@ from actors.broker.log.segment import Segment
 from actors.faults.invariant import Invariant
 from actors.faults.sight import Key, Seen, Sight
 from actors.faults.violation import Violation
+from wire.errors import CorruptRecordBatch
 from wire.ids import Offset
 from wire.records import HEADER_BYTES, decode_header
 
@@ -64,11 +65,11 @@ class IndexesAreTrue(Invariant):
 
     def _judge_entries(self, seen: Seen, segment: Segment, first: int) -> None:
         for entry in tuple(segment.offsets.all())[first:]:
-            data = segment.file.read_at(entry.position, HEADER_BYTES)
-            if len(data) < HEADER_BYTES:
-                raise self._violation(seen, f"{entry} is beyond the segment", entry.offset)
             batch = seen.batch_at(entry.offset)
-            header = decode_header(data)
+            try:
+                header = decode_header(segment.file.read_at(entry.position, HEADER_BYTES))
+            except CorruptRecordBatch as error:
+                raise self._violation(seen, f"{entry}: {error}", entry.offset) from error
             if batch is None or (header.base_offset, header.crc) != (batch.base_offset, batch.crc):
                 what = f"{entry} points to {header.base_offset}, and the offset is in {batch}"
                 raise self._violation(seen, what, entry.offset)

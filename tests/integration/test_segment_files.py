@@ -52,6 +52,12 @@ def checkpoint(data: Path, broker: int, name: str) -> list[str]:
     return lines
 
 
+def all_is_committed(node) -> bool:
+    """Whether a broker knows that all it has is everywhere: a follower hears of it later."""
+    replicas = node.replica_manager.replicas.values()
+    return all(each.high_watermark == each.log_end_offset for each in replicas)
+
+
 async def send_orders(cluster) -> list[Row]:
     """Records with and without keys, values and headers, several in a batch; as they were sent."""
     sent = []
@@ -99,6 +105,9 @@ async def test_the_checkpoints_of_a_stopped_broker_have_kafkas_format(zookeeper,
             for number in range(3):
                 await producer.send("orders", b"%d" % number, partition=1)
             await producer.send("sales", b"x", partition=0)
+        await drive.until(
+            lambda: all(all_is_committed(each) for each in drive.cluster.nodes.values())
+        )
 
     for broker in BROKERS:
         ends = ["orders 1 3", "sales 0 1"]

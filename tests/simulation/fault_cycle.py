@@ -117,7 +117,7 @@ class Stage:
             self.on_step(number)
 
     def _on_crash(self, name: str, event: ActorCrashed) -> None:
-        """What a killed broker was doing goes on to its next await, and may fail: that is no crash."""
+        """Not if it was killed: what it was doing then goes on to its next await, and may fail."""
         if any(node.world.node == name for node in self.up()):
             self.crashes.append(event)
 
@@ -193,6 +193,11 @@ class Stage:
     def state(self) -> PartitionState:
         znode = self.sim.zookeeper.tree.get(PartitionStateZNode.path(ORDERS))
         return PartitionStateZNode.decode(ORDERS, znode.data)
+
+    @property
+    def end(self) -> str:
+        """Where and when a run has come to: another run hardly ends the same."""
+        return f"{self.watched.steps} {self.sim.now_ms} {self.tell()}"
 
     def is_told(self) -> bool:
         """Whether all know that all is committed."""

@@ -78,15 +78,15 @@ class Explorer:
     def explore(self) -> None:
         """All runs that begin with a first fault of mine."""
         me = os.getpid()
-        failure = ""
+        failure = end = ""
         try:
-            run(lambda: play(self._schedule.controller, self._on_step))
+            end = run(lambda: play(self._schedule.controller, self._on_step)).end
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is told
             failure = " ".join(f"{type(error).__name__} {error}".split())
             if not isinstance(error, Violation):
                 failure += " " + traceback.format_exc().strip().splitlines()[-3].strip()
-        if failure or os.getpid() != me or not self._schedule.strikes:
-            os.write(self._out, f"{self._schedule}\t{failure}"[:3_000].encode() + b"\n")
+        if failure or self._schedule.strikes:
+            os.write(self._out, f"{self._schedule}\t{end}\t{failure}"[:3_000].encode() + b"\n")
         if os.getpid() != me:
             os._exit(0)
 
@@ -94,7 +94,7 @@ class Explorer:
         if not self._left:
             return
         for fault in FAULTS:
-            if stage.can(fault) and self._is_chosen():
+            if stage.can(fault) and self._is_chosen(fault):
                 child = os.fork()
                 if child:
                     os.waitpid(child, 0)
@@ -102,16 +102,17 @@ class Explorer:
                     self._enter(stage, Strike(step, fault))
                     return
 
-    def _is_chosen(self) -> bool:
+    def _is_chosen(self, fault: Fault) -> bool:
         if self._schedule.strikes:
             self._second += 1
-            return (self._first + self._second) % self._choice.stride == 0
+            is_hit = (self._first + self._second) % self._choice.stride == 0
+            return is_hit and fault in self._choice.seconds
         self._first += 1
         return self._choice.has(self._first - 1)
 
     def _enter(self, stage: Stage, strike: Strike) -> None:
         """In the child: this is another run from here on."""
-        events._set_running_loop(stage.sim.loop)  # which it forgets in a child
+        events._set_running_loop(stage.sim.loop)  # which a child forgets
         self._left -= 1
         self._schedule = Schedule(self._schedule.controller, (*self._schedule.strikes, strike))
         stage.strike(strike.fault)
@@ -124,6 +125,7 @@ class Choice(NamedTuple):
     first: int = 0  # of the first faults, from here
     last: int = 1 << 30  # to here
     stride: int = 1  # of the second faults every so many
+    seconds: tuple[Fault, ...] = FAULTS  # and only these
     core: int = 0
     cores: int = 1
 
@@ -131,8 +133,16 @@ class Choice(NamedTuple):
         return first % self.cores == self.core and self.first <= first <= self.last
 
 
-def explore(controllers: Sequence[int], faults: int, choice: Choice) -> Iterator[tuple[str, str]]:
-    """Every run's schedule, and what was wrong with it; on all cores."""
+class Ended(NamedTuple):
+    """A run that is over."""
+
+    schedule: Schedule
+    end: str  # the same for the same run
+    failure: str
+
+
+def explore(controllers: Sequence[int], faults: int, choice: Choice) -> Iterator[Ended]:
+    """Every run, on all cores."""
     cores = os.cpu_count() or 1
     readable, writable = os.pipe()
     workers = []
@@ -152,8 +162,8 @@ def explore(controllers: Sequence[int], faults: int, choice: Choice) -> Iterator
     gc.unfreeze()
     with os.fdopen(readable) as lines:
         for line in lines:
-            schedule, _, failure = line.rstrip("\n").partition("\t")
-            yield schedule, failure
+            schedule, end, failure = line.rstrip("\n").split("\t", 2)
+            yield Ended(Schedule.parse(schedule), end, failure)
     for worker in workers:
         os.waitpid(worker, 0)
 
@@ -175,7 +185,7 @@ def main() -> int:
     begun, runs, failures = time.monotonic(), 0, 0
     controllers = options.controller or CONTROLLERS
     choice = Choice(options.first, options.last, options.stride)
-    for schedule, failure in explore(controllers, 2 if options.double else 1, choice):
+    for schedule, _, failure in explore(controllers, 2 if options.double else 1, choice):
         runs += 1
         failures += bool(failure)
         if failure:

@@ -1,4 +1,4 @@
-"""One broker that leads, and a test that plays its followers, brokers 8 and 9, request by request."""
+"""One broker that leads, and a test that plays its followers, 8 and 9, request by request."""
 
 import asyncio
 from collections.abc import Iterable, Mapping, Sequence

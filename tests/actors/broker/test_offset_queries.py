@@ -1,4 +1,4 @@
-"""Where a time is, and where an epoch ended: ListOffsets and OffsetForLeaderEpoch (B150, KIP-207)."""
+"""Where a time is, and where an epoch ended: ListOffsets, OffsetForLeaderEpoch (B150, KIP-207)."""
 
 import pytest
 

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.data import batch_of, values_in
-from tests.support.led import EPOCH, ORDERS, FollowerSession, Led, at
+from tests.support.led import EPOCH, ORDERS, Led, at
 from tests.support.orders import stop, stop_replica
 from wire.control import StopReplicaResponse
 from wire.data import EpochEndOffset, Fetch, FetchPartition, FetchResponse
@@ -373,33 +373,3 @@ async def test_of_a_partition_named_twice_the_last_naming_is_read_and_counts(sim
     assert len(response.partitions) == 1
     assert known_of(led, 9) == (0 if order[-1] == 0 else -1)
     assert led.isr == (1,)  # though it claimed, for a moment, to have all there is
-
-
-# --- what a follower is told besides records -----------------------------------------------------
-
-
-@pytest.mark.behaviour("B161")
-async def test_a_follower_hears_of_the_high_watermark_with_its_next_answer(led):
-    session = FollowerSession(led, 8)
-    await led.produce(b"a")
-    await session.fetch(0)
-
-    results = await session.fetch(1, max_wait_ms=500)  # this one raises it
-
-    assert results[ORDERS].high_watermark == led.high_watermark == 1
-
-
-@pytest.mark.behaviour("B161")
-async def test_a_high_watermark_raised_by_the_fetch_at_hand_is_told_with_the_next(sim):
-    led = await Led.start(sim, isr=[1, 8], partitions=2)
-    await led.produce_to({at(0): batch_of(b"a")}, 1, 0)
-    session = FollowerSession(led, 8)
-    # The first request tells all there is of partition 0, as it was when it was read: that it ends
-    # the wait of the follower is due to partition 1, and then nothing is left to wait for.
-    await led.produce_to({at(1): batch_of(b"b")}, 1, 0)
-    first = await session.fetch({at(0): 1, at(1): 0}, max_wait_ms=500)
-    assert (first[at(0)].high_watermark, led.high_watermark) == (0, 1)
-
-    second = await session.fetch({at(1): 1}, max_wait_ms=500)
-
-    assert second[at(0)].high_watermark == 1

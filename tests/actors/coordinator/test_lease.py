@@ -19,9 +19,9 @@ def note(lease, state, session=1):
     lease.note(SessionEvent(state, session))
 
 
-def is_trusted(lease):
+def is_trusted(lease, led_since_ms=0):
     try:
-        lease.check()
+        lease.check(led_since_ms)
     except CoordinatorNotAvailable:
         return False
     return True
@@ -58,4 +58,25 @@ async def test_who_has_it_again_is_trusted_again(sim, lease):
     assert is_trusted(lease)
 
     note(lease, SessionState.SUSPENDED)
+    assert is_trusted(lease)
+
+
+async def test_after_a_lost_session_only_what_is_led_anew_is_trusted(sim, lease):
+    await sim.sleep(5)
+    note(lease, SessionState.EXPIRED)
+    note(lease, SessionState.CONNECTED, session=2)
+
+    assert not is_trusted(lease)
+    assert is_trusted(lease, led_since_ms=sim.now_ms)
+
+
+async def test_what_the_controller_never_speaks_of_again_is_trusted_after_a_while(sim, lease):
+    """A new controller that finds a reborn leader in ZooKeeper has nothing new to tell it."""
+    await sim.sleep(5)
+    note(lease, SessionState.EXPIRED)
+    note(lease, SessionState.CONNECTED, session=2)
+
+    await sim.sleep(SESSION_MS - 1)
+    assert not is_trusted(lease)
+    await sim.sleep(1)
     assert is_trusted(lease)
