@@ -151,7 +151,8 @@ class Following:
         if records:
             log = replica.opened()
             before = replica.log_end_offset
-            appended = log.append_as_follower(records, self._world.clock.now_ms())
+            now_ms, may_fall = self._world.clock.now_ms(), self._generation.may_part
+            appended = log.append_as_follower(records, now_ms, may_fall=may_fall)
             if self._world.trace.is_on and replica.log_end_offset > before:
                 self._trace_append(replica, before, Offset(appended.last_offset))
         if replica.follow_to(result.high_watermark) and self._world.trace.is_on:

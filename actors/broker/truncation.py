@@ -24,6 +24,11 @@ class Generation(StrEnum):
         """Whether the leader is asked for the end of an epoch before the first fetch."""
         return self in {Generation.KIP_101, Generation.KIP_279}
 
+    @property
+    def may_part(self) -> bool:
+        """Whether logs may part unseen, and a follower takes what its leader has all the same."""
+        return self in {Generation.HIGH_WATERMARK, Generation.KIP_101}
+
 
 class Cut(NamedTuple):
     """From where on a follower's log has to go."""

@@ -10,12 +10,13 @@ was led in it is doubtful until the controller speaks of it again, or for one mo
 which it would have spoken. The price: while all of ZooKeeper is down, and so nobody can be elected,
 nobody is told an offset either.
 
-What is left. Kafka has no such rule, so each of these lasts there for as long as it is cut off:
+Kafka has no such rule: its coordinator answers from memory until LeaderAndIsr reaches it. Here an
+old answer is still possible from one who
     stood still, or session ended from outside   until it sees so: a reconnect, at most a third of
                                                  the time-out (20 ms in the simulator)
-    has ZooKeeper, is cut off from controller    without limit, if somebody moves its leadership
-    and followers                                meanwhile; and then until the request that says so
-                                                 is sent again, 30 s at most
+    has ZooKeeper, but the controller's words    without limit, if somebody moves its leadership
+    do not reach it                              meanwhile; once links are well, until the request
+                                                 that was lost is sent again, 30 s at most
 The second would need a look at when in-sync followers last fetched; the replica manager has that.
 """
 

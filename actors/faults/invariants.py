@@ -7,7 +7,11 @@ arrives, and calls `check` after each; the first thing that is wrong is raised t
 from collections.abc import Callable
 
 from actors.cluster import NodeCluster
-from actors.faults.answers import CommittedOffsetsAreNotLost, OneAnswerARequest
+from actors.faults.answers import (
+    PATIENCE_MS,
+    CommittedOffsetsAreNotLost,
+    OneAnswerARequest,
+)
 from actors.faults.files import IndexesAreTrue
 from actors.faults.invariant import Exchange, Invariant
 from actors.faults.leadership import OneLeaderAppendsPerEpoch, ZombiesCannotCommit
@@ -22,8 +26,8 @@ from wire.ids import BrokerId
 from wire.trace import TraceEvent
 
 
-def data_plane() -> tuple[Invariant, ...]:
-    """One of each."""
+def data_plane(patience_ms: float = PATIENCE_MS) -> tuple[Invariant, ...]:
+    """One of each; in the end nobody may have waited for longer than the patience."""
     return (
         CommittedIsNeverLost(),
         LogsMatch(),
@@ -33,7 +37,7 @@ def data_plane() -> tuple[Invariant, ...]:
         ZombiesCannotCommit(),
         LogsAreContiguous(),
         IndexesAreTrue(),
-        OneAnswerARequest(),
+        OneAnswerARequest(patience_ms),
         CommittedOffsetsAreNotLost(),
     )
 

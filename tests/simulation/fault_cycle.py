@@ -14,6 +14,7 @@ from typing import NamedTuple
 from actors.broker.replica import Replica
 from actors.cluster import SimulatedCluster
 from actors.controller import channel
+from actors.faults.invariants import data_plane
 from actors.faults.violation import Violation
 from actors.node import Node, node_name
 from runtime.network import NetworkError
@@ -49,6 +50,7 @@ SESSION_MS = 300
 LAG_MS = 600
 AFTERMATH_MS = SESSION_MS + 250  # a session ends, somebody is elected, a reborn broker registers
 LIMIT_MS = 20_000
+PATIENCE_MS = 1_000  # whoever waits for longer in the end was forgotten
 # As short as they can be without one being taken for another; a run is cheap then.
 OVERRIDES = {
     "min_insync_replicas": 2,
@@ -104,7 +106,7 @@ class Stage:
         self.paused: set[int] = set()
         self.crashes: list[ActorCrashed] = []
         self._is_striking = False
-        self.watched = Watched(sim, self.cluster, on_step=self._step)
+        self.watched = Watched(sim, self.cluster, data_plane(PATIENCE_MS), self._step)
 
     # --- steps ------------------------------------------------------------------------------------
 

@@ -45,6 +45,9 @@ class Schedule(NamedTuple):
     def __str__(self) -> str:
         return "/".join(map(str, (self.controller, *self.strikes)))
 
+    def then(self, strike: Strike) -> "Schedule":
+        return Schedule(self.controller, (*self.strikes, strike))
+
     @classmethod
     def parse(cls, text: str) -> "Schedule":
         controller, *strikes = text.split("/")
@@ -86,9 +89,13 @@ class Explorer:
             if not isinstance(error, Violation):
                 failure += " " + traceback.format_exc().strip().splitlines()[-3].strip()
         if failure or self._schedule.strikes:
-            os.write(self._out, f"{self._schedule}\t{end}\t{failure}"[:3_000].encode() + b"\n")
+            self._tell(self._schedule, end, failure)
         if os.getpid() != me:
             os._exit(0)
+
+    def _tell(self, schedule: Schedule, end: str, failure: str) -> None:
+        line = f"{schedule}\t{end}\t{failure}"
+        os.write(self._out, line[:3_000].encode() + b"\n")  # short enough to stay in one piece
 
     def _on_step(self, stage: Stage, step: int) -> None:
         if not self._left:
@@ -96,11 +103,12 @@ class Explorer:
         for fault in FAULTS:
             if stage.can(fault) and self._is_chosen(fault):
                 child = os.fork()
-                if child:
-                    os.waitpid(child, 0)
-                else:
+                if not child:
                     self._enter(stage, Strike(step, fault))
                     return
+                _, status = os.waitpid(child, 0)
+                if status:
+                    self._tell(self._schedule.then(Strike(step, fault)), "", f"status {status}")
 
     def _is_chosen(self, fault: Fault) -> bool:
         if self._schedule.strikes:
@@ -114,7 +122,7 @@ class Explorer:
         """In the child: this is another run from here on."""
         events._set_running_loop(stage.sim.loop)  # which a child forgets
         self._left -= 1
-        self._schedule = Schedule(self._schedule.controller, (*self._schedule.strikes, strike))
+        self._schedule = self._schedule.then(strike)
         stage.strike(strike.fault)
         self._on_step(stage, strike.step)  # the second may come at the same step
 
@@ -165,7 +173,8 @@ def explore(controllers: Sequence[int], faults: int, choice: Choice) -> Iterator
             schedule, end, failure = line.rstrip("\n").split("\t", 2)
             yield Ended(Schedule.parse(schedule), end, failure)
     for worker in workers:
-        os.waitpid(worker, 0)
+        _, status = os.waitpid(worker, 0)
+        assert status == 0, f"an explorer ended with status {status}"
 
 
 def main() -> int:

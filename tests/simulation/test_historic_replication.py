@@ -196,6 +196,38 @@ async def test_logs_do_not_part_after_fast_changes_of_the_leader(sim, generation
     assert parting(drive) == (PARTED if is_old else None)
 
 
+@pytest.mark.behaviour("H19")
+@every_generation
+async def test_a_follower_whose_log_parts_unseen_takes_what_its_leader_has_all_the_same(
+    sim, generation
+):
+    """As above, but the leader wrote more in its first epoch: after n1 comes an earlier epoch."""
+    drive = await start(sim, 3, generation, unclean_leader_election_enable=True)
+    orders = await drive.create("orders", [2, 3])
+    await committed(drive, orders, b"m0")
+    await drive.settle()
+    drive.sim.cut("broker-2", "broker-3")
+    for value in (b"m1", b"m2"):
+        await produce(drive, orders, value)
+    await flush(drive, 2)
+    await drive.kill(2)
+    await produce(drive, orders, b"n1")
+    await flush(drive, 3)
+    await drive.settle()
+    await drive.kill(3)
+    await drive.restart(2)
+
+    drive.sim.heal()
+    await drive.restart(3)
+    await produce(drive, orders, b"o3")
+    await drive.settle()
+
+    is_old = generation in {"high-watermark", "kip-101"}
+    assert values_on(drive, 2, orders) == [b"m0", b"m1", b"m2", b"o3"]
+    assert values_on(drive, 3, orders) == [b"m0", b"n1" if is_old else b"m1", b"m2", b"o3"]
+    assert parting(drive) == (PARTED if is_old else None)
+
+
 # --- H20, KAFKA-6880 and KIP-320 ------------------------------------------------------------------
 
 

@@ -112,9 +112,17 @@ def accept_from_producer(
 
 
 def accept_from_leader(
-    data: Buffer, end_offset: Offset, latest_epoch: LeaderEpoch, config: LogConfig
+    data: Buffer,
+    end_offset: Offset,
+    latest_epoch: LeaderEpoch,
+    config: LogConfig,
+    *,
+    may_fall: bool = False,
 ) -> Accepted:
-    """Check that it continues the log; a batch cut short at the end of a fetch is left out."""
+    """Check that it continues the log; a batch cut short at the end of a fetch is left out.
+
+    `may_fall`: take batches of earlier leaders, too, as Kafka did before it could tell (H19).
+    """
     view = memoryview(data).cast("B")
     found = list(batches(view))
     for batch in found:
@@ -125,7 +133,7 @@ def accept_from_leader(
             raise UnexpectedAppendOffset(
                 f"a batch from offset {header.base_offset} on, at the log's end {end_offset}"
             )
-        if header.partition_leader_epoch < latest_epoch:
+        if header.partition_leader_epoch < latest_epoch and not may_fall:
             raise FallingLeaderEpoch(
                 f"offset {header.base_offset} is of epoch {header.partition_leader_epoch}, "
                 f"after epoch {latest_epoch}"

@@ -151,15 +151,18 @@ class Log:
         is_stamped = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         return self._append(accepted, now_ms, now_ms if is_stamped else NO_TIMESTAMP_MS)
 
-    def append_as_follower(self, data: Buffer, now_ms: int) -> Appended:
+    def append_as_follower(self, data: Buffer, now_ms: int, *, may_fall: bool = False) -> Appended:
         """Append what the leader has, from the log's end on (B157)."""
         end, epoch = self.log_end_offset, self.epochs.latest_epoch
-        accepted = accept_from_leader(data, end, epoch, self.config)
+        accepted = accept_from_leader(data, end, epoch, self.config, may_fall=may_fall)
         return self._append(accepted, now_ms, NO_TIMESTAMP_MS)
 
     def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
-        """A new leader's first act: its epoch starts at the log's end, even if nothing follows."""
-        if leader_epoch > self.epochs.latest_epoch:
+        """A new leader's first act: its epoch starts at the log's end, even if nothing follows.
+
+        Also below the latest, which goes: epochs begin anew where a topic's znodes were removed.
+        """
+        if leader_epoch != self.epochs.latest_epoch:
             self.epochs.assign(leader_epoch, self.log_end_offset)
 
     def _append(self, accepted: Accepted, now_ms: int, append_time_ms: int) -> Appended:

@@ -27,6 +27,8 @@ from wire.data import (
 from wire.errors import ErrorCode
 from wire.frame import Frame, FrameKind
 from wire.groups import (
+    FindCoordinator,
+    FindCoordinatorResponse,
     OffsetCommit,
     OffsetCommitPartition,
     OffsetCommitResponse,
@@ -407,6 +409,33 @@ async def test_a_dead_broker_owes_no_answer(sim, scene_of):
     await sim.sleep(61_000)
 
     scene.watched.invariants.check_in_the_end()
+
+
+async def test_commits_of_a_group_are_not_lost_when_its_coordinator_dies(sim):
+    invariant = CommittedOffsetsAreNotLost()
+    overrides = {"offsets_topic_num_partitions": 1}
+    drive = await Drive.start(sim, 3, overrides=overrides)
+    watched = Watched(sim, drive.cluster, (invariant,))
+    await drive.ask(1, FindCoordinator(key="g"), FindCoordinatorResponse)
+    await drive.settle()
+    await drive.create("orders", [1, 2, 3])
+    reads = []
+
+    for offset in (5, 7):
+        leader = drive.state("__consumer_offsets").leader
+        part = OffsetCommitPartition(partition=ORDERS, committed_offset=Offset(offset))
+        commit = OffsetCommit(group_id="g", partitions=(part,))
+        await drive.ask(leader, commit, OffsetCommitResponse)
+        await drive.kill(leader)
+        leader = drive.state("__consumer_offsets").leader
+        read = OffsetFetch(group_id="g", partitions=(ORDERS,))
+        response = await drive.ask(leader, read, OffsetFetchResponse)
+        reads.append(response.partitions[0].committed_offset)
+
+    watched.raise_if_violated()
+    watched.invariants.check_in_the_end()
+    assert reads == [5, 7]
+    assert invariant._commits["g", ORDERS][1].ended is not None  # it has seen them
 
 
 class Group:

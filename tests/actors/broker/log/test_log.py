@@ -190,9 +190,17 @@ class TestAppendAsLeader:
         append(log, b"a")
 
         log.begin_epoch(LeaderEpoch(2))
-        log.begin_epoch(LeaderEpoch(1))
+        log.begin_epoch(LeaderEpoch(2))
 
         assert log.epochs.entries == ((0, 0), (2, 1))
+
+    def test_where_epochs_begin_anew_a_leader_can_write(self, log: Log) -> None:
+        append(log, b"a", epoch=7)
+
+        log.begin_epoch(LeaderEpoch(0))
+        append(log, b"b", epoch=0)
+
+        assert log.epochs.entries == ((0, 1),)
 
 
 class TestAppendAsFollower:
