@@ -158,10 +158,7 @@ class Log:
         return self._append(accepted, now_ms, NO_TIMESTAMP_MS)
 
     def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
-        """A new leader's first act: its epoch starts at the log's end, even if nothing follows.
-
-        Also below the latest, which goes: epochs begin anew where a topic's znodes were removed.
-        """
+        """A new leader's first act; where a topic's znodes were removed, epochs begin anew."""
         if leader_epoch != self.epochs.latest_epoch:
             self.epochs.assign(leader_epoch, self.log_end_offset)
 
