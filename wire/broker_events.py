@@ -89,6 +89,13 @@ class FollowerFailed(TraceEvent, frozen=True):
     reason: str
 
 
+class LogSkipped(TraceEvent, frozen=True):
+    """A start met something in its folder that it could not open, or that is no log of its own."""
+
+    name: str
+    reason: str
+
+
 class LogDirWentOffline(TraceEvent, frozen=True):
     """A disk refused to work; the replicas on it are given up (B074)."""
 

@@ -9,9 +9,11 @@ from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
 
+from actors.broker.durability import flush_demanded
 from actors.broker.fetching import Advanced, Fetched, FetchState, LeaderSpan, Position
 from actors.broker.log.appending import UnexpectedAppend, UnexpectedAppendOffset
 from actors.broker.log.manager import LogManager
+from actors.broker.log.storage import RottenLog
 from actors.broker.quota import ReplicationQuota
 from actors.broker.replica import Replica, Replicas
 from actors.broker.truncation import Generation, cut_for
@@ -98,8 +100,17 @@ class Following:
                 continue
             self._guarded(replica, progress, partial(self._take, replica, result, progress))
         await self._restart(logs, progress)
+        await self._make_durable(progress)
         await self._finish_cuts(logs, progress)
         fetched.fetcher.tell(progress.advanced())
+
+    async def _make_durable(self, progress: _Progress) -> None:
+        """Before the leader hears of it."""
+        grown = [self._replicas[each] for each in progress.positions]
+        for partition, error in (await flush_demanded(grown)).items():
+            del progress.positions[partition]
+            progress.ended.append(partition)
+            self._failed(error)
 
     def _guarded(self, replica: Replica, progress: _Progress, act: Callable[[], None]) -> None:
         """Do something with one partition; what goes wrong is its own affair (B156)."""
@@ -251,10 +262,13 @@ class Following:
             if replica.log is not None:
                 replica.log.epochs.truncate_from_end(replica.log_end_offset)
         for at in needed:
-            if at in failed:
-                self._failed(failed[at])
-                continue
             replica = cuts[at][0]
+            if at in failed:
+                if isinstance(failed[at], RottenLog):
+                    self._trace_failure(replica, failed[at])
+                else:
+                    self._failed(failed[at])
+                continue
             replica.cut_high_watermark()
             self._trace_cut(replica, before[at], replica.log_end_offset)
         return failed

@@ -40,7 +40,7 @@ from wire.ids import (
     TopicPartition,
 )
 from wire.message import PartitionResult
-from wire.trace import ReplicaRoleChanged
+from wire.trace import LogSkipped, ReplicaRoleChanged
 
 UNFENCED: Final = frozenset({LEADER_EPOCH_DURING_DELETE, NO_LEADER_EPOCH})
 
@@ -74,7 +74,7 @@ class Hosting:
         self._failed = failed
         self.stopped: Replicas = {}  # their logs are here, and nobody asks for them
         self._topics: dict[str, int] = {}  # how many partitions of each are hosted
-        self.offline: set[TopicPartition] = set()
+        self.offline = leading.offline
         self.is_disk_dead = False
         self.logs: LogManager | None = None  # None until they are loaded
 
@@ -99,6 +99,10 @@ class Hosting:
                 unique_hex=lambda: f"{world.random.getrandbits(128):032x}",
                 jitter=world.random.randrange,
             )
+        for at, error in self.logs.failures.items():
+            world.trace(LogSkipped(str(at), str(error)))
+        for stranger in self.logs.strangers:
+            world.trace(LogSkipped(stranger.name, stranger.reason))
         for topic in topics:
             settings.forget(topic)  # read again when the controller speaks of it
 

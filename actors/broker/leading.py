@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.asked import Asked
+from actors.broker.durability import flush_demanded
 from actors.broker.local import AppendRecords
 from actors.broker.log.appending import Appended
 from actors.broker.metadata import MetadataCache
@@ -44,6 +45,10 @@ class ProduceOver:
     waiting: Waiting
 
 
+class LogDirOffline(KafkaStorageError):
+    """The disk is known to have failed: no news, only an answer."""
+
+
 class Leading:
     """The partitions that this broker leads, for those who write and read."""
 
@@ -64,6 +69,7 @@ class Leading:
         self._cache = cache
         self._after = after
         self._failed = failed
+        self.offline: set[TopicPartition] = set()  # their disk has failed
         self.purgatory = Purgatory()
         self.serving = Serving(
             world,
@@ -82,6 +88,8 @@ class Leading:
         """The replica, if this broker leads it in that epoch (B144)."""
         replica = self._replicas.get(partition)
         if replica is None:
+            if partition in self.offline:
+                raise LogDirOffline(f"{partition} was on a disk that has failed")
             if self._cache.partition(partition) is None:
                 raise UnknownTopicOrPartition(str(partition))
             raise NotLeaderOrFollower(f"{partition} is not here")
@@ -91,21 +99,21 @@ class Leading:
 
     # --- writing ----------------------------------------------------------------------------------
 
-    def produce(self, asked: Asked, request: Produce) -> None:
+    async def produce(self, asked: Asked, request: Produce) -> None:
         """Append, and answer when the records are as safe as `acks` asks (B163, B164)."""
         if request.acks not in {ALL, 0, 1}:
             raise InvalidRequiredAcks(f"acks is {request.acks}; it must be -1, 0 or 1")
         batches = {each.partition: each.records for each in request.partitions}
         if len(batches) != len(request.partitions):
             raise InvalidRequest("a partition is named more than once")
-        self.append(
+        await self.append(
             batches,
             request.acks,
             request.timeout_ms,
             lambda results: asked.answer(ProduceResponse(partitions=results)),
         )
 
-    def append(
+    async def append(
         self,
         batches: dict[TopicPartition, Any],
         acks: int,
@@ -131,6 +139,11 @@ class Leading:
                 for reader in self.serving.readers.changed(partition):
                     reader.is_due = reader.is_due or appended.has_rolled
                     woken[reader] = None
+        unsafe = await flush_demanded(self._replicas[each] for each in required)
+        for partition, failure in unsafe.items():
+            del required[partition]
+            results[partition] = _refused(partition, failure)
+            self._failed(failure)
         if acks == ALL and required:
             self._wait(Waiting(results, dict(required), answer), timeout_ms)
         for partition in required:
@@ -144,7 +157,7 @@ class Leading:
         waiting.timer = self._after(max(timeout_ms, 0), ProduceOver(waiting))
         self.purgatory.wait(waiting)
 
-    def append_local(self, append: AppendRecords) -> None:
+    async def append_local(self, append: AppendRecords) -> None:
         """Append for another actor of this broker."""
         replica = self._replicas.get(append.partition)
         if replica is None or replica.leader_epoch != append.leader_epoch or not replica.is_leader:
@@ -152,7 +165,7 @@ class Leading:
             append.done(ProduceResult(partition=append.partition, error_code=code))
             return
         batches = {append.partition: append.records}
-        self.append(
+        await self.append(
             batches, append.acks, append.timeout_ms, lambda results: append.done(results[0])
         )
 
@@ -210,7 +223,9 @@ class Leading:
 
     def give_up(self, partition: TopicPartition) -> None:
         """This broker leads it no longer: tell all who wait."""
-        self.purgatory.fail(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+        is_lost = partition in self.offline
+        code = ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NOT_LEADER_OR_FOLLOWER
+        self.purgatory.fail(partition, code)
         self.tell_readers(partition)
 
     def tell_readers(self, partition: TopicPartition) -> None:

@@ -18,7 +18,7 @@ from wire.data import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderEpochResult,
 )
-from wire.errors import ApiError, OffsetNotAvailable
+from wire.errors import ApiError, KafkaStorageError, OffsetNotAvailable
 from wire.ids import (
     NO_LEADER_EPOCH,
     NO_OFFSET,
@@ -31,20 +31,31 @@ from wire.ids import (
 Led = Callable[[TopicPartition, LeaderEpoch], Replica]
 
 
-def list_offsets(request: ListOffsets, led: Led) -> ListOffsetsResponse:
-    """Which offsets belong to these times."""
+def list_offsets(
+    request: ListOffsets, led: Led, failed: Callable[[KafkaStorageError], None]
+) -> ListOffsetsResponse:
+    """Which offsets belong to these times; a disk that failed is told of."""
     is_follower = request.replica_id >= 0
     return ListOffsetsResponse(
-        partitions=tuple(_list_offset(each, led, is_follower) for each in request.partitions)
+        partitions=tuple(
+            _list_offset(each, led, failed, is_follower) for each in request.partitions
+        )
     )
 
 
-def _list_offset(asked: ListOffsetsPartition, led: Led, is_follower: bool) -> ListOffsetsResult:
+def _list_offset(
+    asked: ListOffsetsPartition,
+    led: Led,
+    failed: Callable[[KafkaStorageError], None],
+    is_follower: bool,
+) -> ListOffsetsResult:
     partition = asked.partition
     try:
         replica = led(partition, asked.current_leader_epoch)
         offset, timestamp_ms = _find(replica, asked.timestamp_ms, is_follower)
     except ApiError as error:
+        if isinstance(error, KafkaStorageError):
+            failed(error)
         return ListOffsetsResult(partition=partition, error_code=error.code)
     log = replica.log
     epoch = NO_LEADER_EPOCH

@@ -28,7 +28,7 @@ from actors.broker.in_sync import (
     ShrinkIsr,
     TellIsrChanges,
 )
-from actors.broker.leading import Leading, ProduceOver
+from actors.broker.leading import Leading, LogDirOffline, ProduceOver
 from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
 from actors.broker.metadata import AwaitMetadata, MetadataCache, MetadataWaits, WaitOver
 from actors.broker.missing_topics import describe_or_create
@@ -205,7 +205,7 @@ class ReplicaManager(Actor):
             case ProduceOver():
                 self.leading.purgatory.time_out(message.waiting)
             case AppendRecords():
-                self.leading.append_local(message)
+                await self.leading.append_local(message)
                 self._upkeep.appended((message.partition,))
             case ReadRecords():
                 self.leading.serving.read_local(message)
@@ -265,7 +265,7 @@ class ReplicaManager(Actor):
         try:
             match request:
                 case Produce():
-                    self.leading.produce(asked, request)
+                    await self.leading.produce(asked, request)
                     self._upkeep.appended(each.partition for each in request.partitions)
                 case Fetch():
                     self.leading.serving.fetch(asked, request)
@@ -285,7 +285,7 @@ class ReplicaManager(Actor):
                     self._on_update_metadata(request)
                     asked.answer(UpdateMetadataResponse())
                 case ListOffsets():
-                    asked.answer(list_offsets(request, self.leading.led))
+                    asked.answer(list_offsets(request, self.leading.led, self._on_storage_failure))
                 case OffsetForLeaderEpoch():
                     asked.answer(ends_of_epochs(request, self.leading.led))
                 case Metadata():
@@ -367,7 +367,7 @@ class ReplicaManager(Actor):
 
     def _on_storage_failure(self, error: KafkaStorageError) -> None:
         """This broker has one disk: what it refuses for one log it refuses for all (B074)."""
-        if not self._hosting.is_disk_dead:
+        if not self._hosting.is_disk_dead and not isinstance(error, LogDirOffline):
             self._hosting.is_disk_dead = True
             self._world.trace(LogDirWentOffline(len(self.replicas), str(error)))
             self.ref.tell(LogDirFailed(frozenset(self.replicas)))

@@ -50,6 +50,7 @@ SESSION_MS = 300
 LAG_MS = 600
 AFTERMATH_MS = SESSION_MS + 250  # a session ends, somebody is elected, a reborn broker registers
 LIMIT_MS = 20_000
+ATTEMPTS = 4  # to write a last record
 PATIENCE_MS = 1_000  # whoever waits for longer in the end was forgotten
 # As short as they can be without one being taken for another; a run is cheap then.
 OVERRIDES = {
@@ -321,9 +322,15 @@ class Stage:
                 await asyncio.wait([starting])
             if not self.cluster.nodes[broker].system.is_up:
                 await self.cluster.start_broker(broker)
-        await self.until(self.is_in_sync)
-        if not await self.produce(self.state().leader, b"last"):
-            raise Violation("L-2", f"a sound cluster did not acknowledge: {self.tell()}")
+        for attempt in range(ATTEMPTS):
+            await self.until(self.is_in_sync)
+            if await self.produce(self.state().leader, b"last %d" % attempt):
+                break
+            await self.sleep(
+                LAG_MS
+            )  # who was cut off a moment ago may leave the ISR before it asks
+        else:
+            raise Violation("L-2", f"a sound cluster does not acknowledge: {self.tell()}")
         await self.until(self.is_healthy)
 
     def check_in_the_end(self) -> None:

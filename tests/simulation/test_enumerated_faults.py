@@ -5,7 +5,9 @@ All doubles take hours: `python -m tests.simulation.faults --double`.
 
 import pytest
 
+from actors.broker.replica import Replica
 from actors.controller.context import ControllerContext
+from actors.faults.violation import Violation
 from tests.simulation.fault_cycle import FAULTS, Fault
 from tests.simulation.faults import CONTROLLERS, Choice, Schedule, explore, replay
 
@@ -56,6 +58,13 @@ def test_it_would_be_found_if_a_broker_that_came_back_without_its_log_could_lead
     found = failures(choice, controllers=(1,))
 
     assert any(failure.startswith("Violation I-7") for failure in found.values())
+
+
+def test_it_would_be_found_if_a_leader_did_not_wait_for_its_followers(monkeypatch):
+    monkeypatch.setattr(Replica, "reached", lambda replica, *_: replica.log_end_offset)
+
+    with pytest.raises(Violation, match="I-18"):
+        replay(Schedule(controller=1))
 
 
 @pytest.mark.parametrize("controller", CONTROLLERS)

@@ -34,10 +34,11 @@ from actors.broker.log.folders import (
 from actors.broker.log.log import Log
 from actors.broker.log.notes import Notes, Offsets, Stranger
 from actors.broker.log.segments import Jitter
+from actors.broker.log.storage import RottenLog
 from actors.broker.log.swaps import finish_swaps
 from runtime.files import Disk, DiskError, FileClosed
 from runtime.turn import let_others_run
-from wire.errors import BadData, KafkaStorageError
+from wire.errors import BadData, CorruptRecordBatch, KafkaStorageError
 from wire.ids import Offset, TopicPartition
 
 _MANY: Final = 500  # logs that are looked at without a break
@@ -235,6 +236,8 @@ class LogManager:
                                 cut(at, log)
                         except KafkaStorageError as failure:
                             failures[at] = failure
+                        except CorruptRecordBatch as rot:
+                            failures[at] = RottenLog(f"{at} cannot be truncated: {rot}")
             except KafkaStorageError as failure:  # of a note
                 return dict.fromkeys(logs, failure)
             for at, log in logs.items():

@@ -7,6 +7,10 @@ from runtime.files import DiskError
 from wire.errors import KafkaStorageError
 
 
+class RottenLog(KafkaStorageError):
+    """The bytes of one log make no sense; the disk is well, and so are the other logs."""
+
+
 class Storage:
     """`with Storage(folder)`: what the disk refuses there, as what a broker answers."""
 
