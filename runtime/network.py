@@ -16,6 +16,7 @@ from runtime.deadlines import Deadlines
 from runtime.ref import InboxFull, Receiver
 from runtime.tracing import CAUSE, NodeTrace
 from wire.frame import ANSWERS, Frame, FrameKind
+from wire.parted import Parted, Payload
 from wire.trace import CallFinished
 
 
@@ -39,8 +40,8 @@ class Incoming:
     """
 
     source: str
-    payload: memoryview
-    reply: Callable[[bytes], None]
+    payload: Payload
+    reply: Callable[[bytes | Parted], None]
 
 
 class Network(Protocol):
@@ -54,11 +55,11 @@ class Network(Protocol):
         """Give what comes in to the receiver, as Incoming messages."""
 
     async def call(
-        self, to: str, payload: bytes, *, timeout_ms: float, label: str = ""
-    ) -> memoryview:
+        self, to: str, payload: bytes | Parted, *, timeout_ms: float, label: str = ""
+    ) -> Payload:
         """Send a request and wait for its response. `label` names it in the trace."""
 
-    def send(self, to: str, payload: bytes) -> None:
+    def send(self, to: str, payload: bytes | Parted) -> None:
         """Send a message that is not answered; it may be lost."""
 
     def close(self) -> None:
@@ -93,7 +94,7 @@ class _Call:
     def __init__(self, to: str, ended: asyncio.Future[None]) -> None:
         self.to = to
         self.ended = ended
-        self.response = memoryview(b"")
+        self.response: Payload = memoryview(b"")
 
     def fail(self, why: str) -> None:
         """End it, unless it has ended."""
@@ -133,8 +134,8 @@ class Endpoint:
         self._receiver = receiver
 
     async def call(
-        self, to: str, payload: bytes, *, timeout_ms: float, label: str = ""
-    ) -> memoryview:
+        self, to: str, payload: bytes | Parted, *, timeout_ms: float, label: str = ""
+    ) -> Payload:
         """Send a request and wait for its response. `label` names it in the trace."""
         self._check_open()
         loop = asyncio.get_running_loop()
@@ -159,7 +160,7 @@ class Endpoint:
             sizes = len(payload), len(call.response)
             self._trace(CallFinished(self._address, to, label, *sizes, took_us, outcome))
 
-    def send(self, to: str, payload: bytes) -> None:
+    def send(self, to: str, payload: bytes | Parted) -> None:
         """Send a message that is not answered; it may be lost."""
         self._check_open()
         self._send(FrameKind.ONE_WAY, 0, to, payload, self._transport.transmit)
@@ -227,10 +228,10 @@ class Endpoint:
         else:
             call.fail(f"{frame.source} did not take the request")
 
-    def _replier(self, frame: Frame, carry: Carry) -> Callable[[bytes], None]:
+    def _replier(self, frame: Frame, carry: Carry) -> Callable[[bytes | Parted], None]:
         is_answered = False
 
-        def reply(payload: bytes) -> None:
+        def reply(payload: bytes | Parted) -> None:
             nonlocal is_answered
             assert not is_answered, f"a request of {frame.source} was answered twice"
             is_answered = True
@@ -240,9 +241,10 @@ class Endpoint:
         return reply
 
     def _send(
-        self, kind: FrameKind, correlation: int, to: str, payload: bytes, carry: Carry
+        self, kind: FrameKind, correlation: int, to: str, payload: bytes | Parted, carry: Carry
     ) -> None:
-        carry(Frame(kind, correlation, self._address, to, CAUSE.get()[0], memoryview(payload)))
+        under_way = payload if isinstance(payload, Parted) else memoryview(payload)
+        carry(Frame(kind, correlation, self._address, to, CAUSE.get()[0], under_way))
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -10,6 +10,7 @@ from typing import Annotated, Final
 import msgspec
 
 from wire.errors import MalformedMessage
+from wire.parted import Payload, whole
 
 MAX_FRAME_BYTES: Final = 101 * 1024 * 1024  # a message of the largest size, and its envelope
 ENVELOPE_BYTES: Final = 4 * 1024  # more than all but the payload takes
@@ -31,8 +32,19 @@ class FrameKind(IntEnum):
 ANSWERS: Final = frozenset({FrameKind.RESPONSE, FrameKind.REFUSED})
 
 
-class Frame(msgspec.Struct, frozen=True, array_like=True):
+class Frame(msgspec.Struct, frozen=True):
     """One message under way."""
+
+    kind: FrameKind
+    correlation: Number  # pairs a response with its request; the requester's own number
+    source: Address
+    destination: Address
+    cause: Number  # the trace id of what made the sender send it
+    payload: Payload
+
+
+class _Packed(msgspec.Struct, frozen=True, array_like=True):
+    """The same as it leaves the process."""
 
     kind: FrameKind
     correlation: Number  # pairs a response with its request; the requester's own number
@@ -43,12 +55,20 @@ class Frame(msgspec.Struct, frozen=True, array_like=True):
 
 
 _ENCODER: Final = msgspec.msgpack.Encoder()
-_DECODER: Final = msgspec.msgpack.Decoder(Frame)
+_DECODER: Final = msgspec.msgpack.Decoder(_Packed)
 
 
 def encode_frame(frame: Frame) -> bytes:
     """The frame as bytes for a socket."""
-    return _ENCODER.encode(frame)
+    packed = _Packed(
+        frame.kind,
+        frame.correlation,
+        frame.source,
+        frame.destination,
+        frame.cause,
+        whole(frame.payload),
+    )
+    return _ENCODER.encode(packed)
 
 
 def decode_frame(data: bytes | memoryview, *, max_bytes: int = MAX_FRAME_BYTES) -> Frame:
@@ -57,6 +77,17 @@ def decode_frame(data: bytes | memoryview, *, max_bytes: int = MAX_FRAME_BYTES) 
     if size > max_bytes:
         raise MalformedMessage(f"a frame of {size} bytes is over the limit of {max_bytes}")
     try:
-        return _DECODER.decode(data)
+        return _opened(_DECODER.decode(data))
     except (ValueError, RecursionError, MemoryError) as error:
         raise MalformedMessage(f"{size} bytes are not a frame: {error}") from error
+
+
+def _opened(packed: _Packed) -> Frame:
+    return Frame(
+        packed.kind,
+        packed.correlation,
+        packed.source,
+        packed.destination,
+        packed.cause,
+        packed.payload,
+    )

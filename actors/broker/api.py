@@ -20,7 +20,7 @@ from wire.admin import (
     ElectLeaders,
     ListPartitionReassignments,
 )
-from wire.codec import decode, encode
+from wire.codec import encode
 from wire.configs import DescribeConfigs, IncrementalAlterConfigs
 from wire.control import ControlledShutdown, LeaderAndIsr, StopReplica, UpdateMetadata
 from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
@@ -34,6 +34,7 @@ from wire.metadata import (
     DescribeCluster,
     Metadata,
 )
+from wire.parted import pack, unpack
 from wire.trace import FrameRefused
 
 ROUTES: Final[Mapping[type[Message], str]] = {
@@ -82,7 +83,7 @@ class Api(Actor):
     async def on_receive(self, message: Incoming) -> None:
         """Decode, look up, pass on."""
         try:
-            request = decode(message.payload)
+            request = unpack(message.payload)
         except MalformedMessage as error:
             self._world.trace(FrameRefused(message.source, str(error)))
             message.reply(encode(ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)))
@@ -100,7 +101,7 @@ class Api(Actor):
 
         def answer(response: Message) -> None:
             self._unanswered[name] -= 1
-            message.reply(encode(response))
+            message.reply(pack(response))
 
         self._unanswered[name] += 1
         try:

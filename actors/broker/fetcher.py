@@ -33,7 +33,7 @@ from runtime.actor import Actor
 from runtime.network import NetworkError
 from runtime.ref import Outcome, Receiver
 from runtime.world import World
-from wire.codec import decode_as, encode
+from wire.codec import encode
 from wire.data import (
     EARLIEST_TIMESTAMP_MS,
     LATEST_TIMESTAMP_MS,
@@ -50,6 +50,7 @@ from wire.data import (
 from wire.errors import ErrorCode, MalformedMessage
 from wire.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, TopicPartition
 from wire.message import Message
+from wire.parted import Payload, unpack_as
 from wire.trace import FollowerFailed, FrameRefused
 
 
@@ -270,13 +271,13 @@ class Fetcher(Actor):
         self._delay(ended.asked or tuple(self._session.wanted))
         self._session.reset()
 
-    def _found(self, ended: _Ended, payload: memoryview) -> list[tuple[Position, Any]]:
+    def _found(self, ended: _Ended, payload: Payload) -> list[tuple[Position, Any]]:
         if ended.kind is OffsetForLeaderEpoch:
-            answer = decode_as(OffsetForLeaderEpochResponse, payload)
+            answer = unpack_as(OffsetForLeaderEpochResponse, payload)
             return self._sound(ended.asked, answer.partitions)
         if ended.kind is ListOffsets:
-            return self._spans(ended.asked, decode_as(ListOffsetsResponse, payload))
-        return self._on_fetched(decode_as(FetchResponse, payload))
+            return self._spans(ended.asked, unpack_as(ListOffsetsResponse, payload))
+        return self._on_fetched(unpack_as(FetchResponse, payload))
 
     def _on_fetched(self, response: FetchResponse) -> list[tuple[Position, Any]]:
         if response.error_code in NO_FETCH_SESSION:

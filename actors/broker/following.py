@@ -243,6 +243,8 @@ class Following:
                 self._guarded(replica, progress, partial(self._append, replica, result, progress))
 
     async def _finish_cuts(self, logs: LogManager, progress: _Progress) -> None:
+        if not progress.cuts:
+            return
         failed = await self._cut(logs, progress.cuts)
         for at, (replica, _, state) in progress.cuts.items():
             if at in failed:

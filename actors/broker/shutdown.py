@@ -10,10 +10,11 @@ from actors.config import BrokerConfig
 from runtime.keeper import KeeperError, SessionState
 from runtime.network import NetworkError
 from runtime.world import World
-from wire.codec import decode_as, encode
+from wire.codec import encode
 from wire.control import ControlledShutdown, ControlledShutdownResponse
 from wire.errors import ErrorCode, MalformedMessage, MalformedZNode
 from wire.ids import BrokerEpoch, BrokerId
+from wire.parted import unpack_as
 from wire.trace import ControlledShutdownTried
 from wire.znodes import ControllerZNode
 
@@ -52,7 +53,7 @@ async def _try(
         payload = await world.network.call(
             controller, encode(request), timeout_ms=TIMEOUT_MS, label="ControlledShutdown"
         )
-        response = decode_as(ControlledShutdownResponse, payload)
+        response = unpack_as(ControlledShutdownResponse, payload)
     except (KeeperError, NetworkError, MalformedZNode, MalformedMessage) as error:
         return type(error).__name__
     if response.error_code is not ErrorCode.NONE:

@@ -23,6 +23,7 @@ from wire.errors import (
 from wire.ids import NO_BROKER, BrokerId
 from wire.message import Message, Request
 from wire.metadata import ApiVersionsResponse, Metadata
+from wire.parted import Parted, pack, unpack
 
 BACKOFF_MS: Final = 100
 ATTEMPTS: Final = 3  # that fit into the time if brokers take requests and say nothing
@@ -174,7 +175,7 @@ class Connection:
         name = type(request).__name__
         payload = _encoded(request)
         data = await self._network.call(to, payload, timeout_ms=within_ms + ANSWER_MS, label=name)
-        response = decode(data)
+        response = unpack(data)
         if isinstance(response, ApiVersionsResponse) and response.error_code:
             raise exception_of(response.error_code)(f"{to} does not take {name}{_flaw(request)}")
         if not isinstance(response, RESPONSE_OF[type(request)]):
@@ -182,9 +183,9 @@ class Connection:
         return response  # type: ignore[return-value]  # RESPONSE_OF says what Request[…] says
 
 
-def _encoded(request: Request[Response]) -> bytes:
+def _encoded(request: Request[Response]) -> bytes | Parted:
     try:
-        return encode(request)
+        return pack(request)
     except (OverflowError, TypeError, UnicodeEncodeError) as error:
         raise InvalidRequest(f"{type(request).__name__} cannot be sent: {error}") from error
 

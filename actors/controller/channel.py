@@ -14,7 +14,7 @@ from runtime.actor import Actor
 from runtime.network import NetworkError
 from runtime.ref import Outcome, Receiver
 from runtime.world import World
-from wire.codec import AnyMessage, decode
+from wire.codec import AnyMessage
 from wire.control import LeaderAndIsrResponse, StopReplicaResponse
 from wire.errors import ErrorCode, MalformedMessage
 from wire.ids import (
@@ -24,6 +24,7 @@ from wire.ids import (
     ControllerEpoch,
     TopicPartition,
 )
+from wire.parted import Payload, unpack
 from wire.trace import FrameRefused
 
 BACKOFF_MS: Final = 100
@@ -105,9 +106,9 @@ class Channel(Actor):
         if self._waiting:
             self._send()
 
-    def _decoded(self, payload: memoryview) -> AnyMessage | None:
+    def _decoded(self, payload: Payload) -> AnyMessage | None:
         try:
-            return decode(payload)
+            return unpack(payload)
         except MalformedMessage as error:
             self._world.trace(FrameRefused(self._destination, str(error)))
             return None

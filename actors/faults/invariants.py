@@ -19,10 +19,11 @@ from actors.faults.matching import LogsAreContiguous, LogsMatch
 from actors.faults.promises import CommittedIsNeverLost, VisibleIsNeverLost
 from actors.faults.sight import Sight
 from actors.faults.watermarks import HighWatermarksAreSound
-from wire.codec import AnyMessage, decode
+from wire.codec import AnyMessage
 from wire.errors import MalformedMessage
 from wire.frame import Frame, FrameKind
 from wire.ids import BrokerId
+from wire.parted import unpack
 from wire.trace import TraceEvent
 
 
@@ -125,6 +126,6 @@ def _broker(node: str) -> BrokerId | None:
 
 def _decoded(frame: Frame) -> AnyMessage | None:
     try:
-        return decode(frame.payload)
+        return unpack(frame.payload)
     except MalformedMessage:
         return None

@@ -15,8 +15,11 @@ from math import inf
 from random import Random
 from typing import Any
 
+import msgspec
+
 from runtime.network import Endpoint
 from wire.frame import Frame, FrameKind
+from wire.parted import Parted, whole
 
 
 @dataclass(frozen=True)
@@ -143,6 +146,8 @@ class SimulatedTransport:
         conditions = self._conditions_on((frame.source, frame.destination))
         if self._random.random() < conditions.loss:
             return
+        if isinstance(frame.payload, Parted):  # simulated nodes share nothing
+            frame = msgspec.structs.replace(frame, payload=whole(frame.payload))
         copies = 2 if self._random.random() < conditions.duplication else 1
         for _ in range(copies):
             self._schedule(frame)

@@ -7,7 +7,7 @@ disk refuses is a DiskError here: the log makes of it what its callers know.
 
 from collections.abc import Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from actors.broker.log import names
 from actors.broker.log.config import MAX_INT32, LogConfig
@@ -19,6 +19,8 @@ from runtime.files import Data, Disk, DiskError, File, FileMissing
 from wire.errors import CorruptRecordBatch
 from wire.ids import NO_LEADER_EPOCH, NO_TIMESTAMP_MS, Offset
 from wire.records import BatchHeader
+
+_REMEMBERED: Final = 16  # places
 
 
 class Mark(NamedTuple):
@@ -51,6 +53,8 @@ class Segment:
         self._file: File | None = None
         self._offsets: OffsetIndex | None = None
         self._times: TimeIndex | None = None
+        # Where batches begin that were appended or come next for a reader: no look-up for these.
+        self._places: dict[Offset, int] = {}
 
     # --- its files ----------------------------------------------------------------------------
 
@@ -170,6 +174,7 @@ class Segment:
 
     def restore(self, mark: Mark) -> DiskError | None:
         """Be as it was then, whatever the disk says: an error if the files could not follow."""
+        self._places.clear()
         self._size, self._next_offset = mark.size, mark.next_offset
         self._largest, self._first_timestamp_ms = mark.largest, mark.first_timestamp_ms
         refused = None
@@ -206,6 +211,7 @@ class Segment:
             if position - indexed_at > interval:
                 self._index(last_offset, position)
                 indexed_at = position
+            self._remember(header.base_offset, position)
             position += header.size_in_bytes
         self._size, self._next_offset = position, Offset(last_offset + 1)
 
@@ -233,11 +239,21 @@ class Segment:
 
     def find(self, offset: Offset) -> tuple[int, BatchHeader] | None:
         """The first batch that ends with this offset or a later one (B170)."""
-        start = self.offsets.lookup(offset).position
+        start = self._places.get(offset)
+        if start is None:
+            start = self.offsets.lookup(offset).position
         for position, header in headers(self.file, start, self.size):
             if header.last_offset >= offset:
+                self._remember(header.next_offset, position + header.size_in_bytes)
                 return position, header
         return None
+
+    def _remember(self, offset: Offset, position: int) -> None:
+        """A batch with this offset begins there, or will."""
+        places = self._places
+        places[offset] = position
+        if len(places) > _REMEMBERED:
+            del places[next(iter(places))]
 
     def find_since(self, timestamp_ms: int, offset: Offset) -> tuple[int, BatchHeader] | None:
         """The first batch with a record of this time or later, not before the offset."""
@@ -261,6 +277,7 @@ class Segment:
         position, header = found
         end = min(offset, header.base_offset)  # a batch is kept or goes, as a whole
         self.file.truncate(position)
+        self._places.clear()
         self._size, self._next_offset = position, end
         if position == 0:
             self._first_timestamp_ms = None
