@@ -98,7 +98,7 @@ class Explorer:
         os.write(self._out, line[:3_000].encode() + b"\n")  # short enough to stay in one piece
 
     def _on_step(self, stage: Stage, step: int) -> None:
-        if not self._left:
+        if not self._left or step > self._choice.until:
             return
         for fault in FAULTS:
             if stage.can(fault) and self._is_chosen(fault):
@@ -133,6 +133,7 @@ class Choice(NamedTuple):
     first: int = 0  # of the first faults, from here
     last: int = 1 << 30  # to here
     stride: int = 1  # of the second faults every so many
+    until: int = 1 << 30  # no fault after this step
     seconds: tuple[Fault, ...] = FAULTS  # and only these
     core: int = 0
     cores: int = 1
@@ -186,6 +187,9 @@ def main() -> int:
     parser.add_argument("--controller", type=int, choices=BROKERS, action="append")
     parser.add_argument("--from", type=int, default=0, dest="first", help="of the first faults")
     parser.add_argument("--to", type=int, default=1 << 30, dest="last")
+    parser.add_argument(
+        "--until", type=int, default=1 << 30, help="no fault after this step (the cycle has 23)"
+    )
     parser.add_argument("--stride", type=int, default=1, help="of the second faults every Nth")
     options = parser.parse_args()
     if options.replay is not None:
@@ -193,7 +197,7 @@ def main() -> int:
         return 0
     begun, runs, failures = time.monotonic(), 0, 0
     controllers = options.controller or CONTROLLERS
-    choice = Choice(options.first, options.last, options.stride)
+    choice = Choice(options.first, options.last, options.stride, options.until)
     for schedule, _, failure in explore(controllers, 2 if options.double else 1, choice):
         runs += 1
         failures += bool(failure)
