@@ -156,9 +156,10 @@ class Endpoint:
             del self._pending[correlation]
             if not call.ended.cancel() and not call.ended.cancelled():
                 call.ended.exception()  # seen, also by a caller who was cancelled meanwhile
-            took_us = round((loop.time() - begun) * 1e6)
-            sizes = len(payload), len(call.response)
-            self._trace(CallFinished(self._address, to, label, *sizes, took_us, outcome))
+            if self._trace.is_on:
+                took_us = round((loop.time() - begun) * 1e6)
+                sizes = len(payload), len(call.response)
+                self._trace(CallFinished(self._address, to, label, *sizes, took_us, outcome))
 
     def send(self, to: str, payload: bytes | Parted) -> None:
         """Send a message that is not answered; it may be lost."""

@@ -78,10 +78,20 @@ class Api(Actor):
 
     async def on_start(self) -> None:
         """Open the door."""
-        self._world.network.serve(self.ref)
+        self._world.network.serve(self)
 
-    async def on_receive(self, message: Incoming) -> None:
-        """Decode, look up, pass on."""
+    async def on_receive(self, message: Exception) -> None:
+        """The door is stuck: a bug, which takes the node down as any other."""
+        raise message
+
+    def tell(self, message: Incoming) -> None:
+        """Decode, look up, pass on, at once: whoever answers has an inbox of his own."""
+        try:
+            self._take(message)
+        except Exception as bug:  # noqa: BLE001 - raised where a crash is noticed
+            self.ref.tell(bug)
+
+    def _take(self, message: Incoming) -> None:
         try:
             request = unpack(message.payload)
         except MalformedMessage as error:

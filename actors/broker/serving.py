@@ -137,14 +137,15 @@ class Serving:
 
     def _reply(self, reader: Reader, asked: Asked, results: list[FetchResult]) -> None:
         reader.is_due = False
-        for result in results:
+        # Of a consumer nothing is remembered.
+        for result in results if reader.is_follower else ():
             partition = result.partition
             told = Told(result.high_watermark, result.log_start_offset)
             if result.records or not self._has_more(reader, partition, told):
                 reader.changed.pop(partition, None)
             if result.diverging_epoch is None:  # who has to truncate listens to nothing else
                 reader.told[partition] = told
-            if reader.is_follower and result.records:
+            if result.records:
                 self._record_throttled(partition, len(result.records))
         asked.answer(FetchResponse(partitions=tuple(results), session_id=reader.session_id))
 
