@@ -6,11 +6,23 @@ by system calls: a full disk is then an error and not a signal, and a close has 
 """
 
 from bisect import bisect_right
+from collections.abc import Sequence
+from itertools import islice
+from operator import le, lt
 from typing import Final
 
 from runtime.files import Disk
 
 _BLOCK: Final = 16  # so many entries are read at once
+
+
+def count_rising(values: Sequence[int], *, strictly: bool = True) -> int:
+    """How many of these, from the first on, are each greater than the one before, or no less."""
+    compare = lt if strictly else le
+    if all(map(compare, values, islice(values, 1, None))):  # as they are but after a crash
+        return len(values)
+    pairs = zip(values, islice(values, 1, None), strict=False)
+    return 1 + next(at for at, pair in enumerate(pairs) if not compare(*pair))
 
 
 class IndexFull(Exception):

@@ -5,11 +5,12 @@ that batch begins: 4 bytes each. Both rise from entry to entry.
 """
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from actors.broker.log.config import MAX_INT32
-from actors.broker.log.index_file import IndexFile
+from actors.broker.log.index_file import IndexFile, count_rising
 from runtime.files import Disk
 from wire.ids import Offset
 
@@ -79,12 +80,10 @@ class OffsetIndex:
 
     def keep_sound(self, below: Offset) -> None:
         """After a crash: keep the first entries, as long as they rise and are below the offset."""
-        count, last = 0, OffsetPosition(Offset(self._base_offset - 1), 0)
-        for entry in self.all():
-            if not (last.offset < entry.offset < below and last.position < entry.position):
-                break
-            count, last = count + 1, entry
-        self.entries.truncate(count)
+        values = struct.unpack(f">{2 * self.entries.count}i", self.entries.all())
+        relatives = (-1, *values[::2])
+        count = min(count_rising(relatives), count_rising((0, *values[1::2])))
+        self.entries.truncate(bisect_left(relatives, below - self._base_offset, 1, count) - 1)
 
     def truncate_to(self, offset: Offset) -> None:
         """Forget this offset and those after it."""

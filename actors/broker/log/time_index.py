@@ -5,11 +5,12 @@ no record is later than that. Timestamps rise from entry to entry, and offsets d
 """
 
 import struct
+from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from actors.broker.log.config import MAX_INT32
-from actors.broker.log.index_file import IndexFile, IndexFull
+from actors.broker.log.index_file import IndexFile, IndexFull, count_rising
 from runtime.files import Disk
 from wire.ids import NO_TIMESTAMP_MS, Offset
 
@@ -82,12 +83,11 @@ class TimeIndex:
 
     def keep_sound(self, below: Offset) -> None:
         """After a crash: keep the first entries, as long as they rise and are below the offset."""
-        count, last = 0, self._decode(b"")
-        for entry in self.all():
-            if not (last.timestamp_ms < entry.timestamp_ms and last.offset <= entry.offset < below):
-                break
-            count, last = count + 1, entry
-        self.entries.truncate(count)
+        entries = list(_ENTRY.iter_unpack(self.entries.all()))
+        relatives = (0, *(relative for _, relative in entries))
+        times = (NO_TIMESTAMP_MS, *(timestamp_ms for timestamp_ms, _ in entries))
+        count = min(count_rising(times), count_rising(relatives, strictly=False))
+        self.entries.truncate(bisect_left(relatives, below - self._base_offset, 1, count) - 1)
 
     def truncate_to(self, offset: Offset) -> None:
         """Forget what is known of this offset and those after it."""

@@ -1,5 +1,6 @@
 """The two indexes of a segment (B168, B170)."""
 
+import struct
 from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
@@ -184,3 +185,53 @@ def test_a_lookup_is_what_a_walk_would_find(offsets: set[int], target: int) -> N
     walked = [(100, 0), *(entry for entry in index.all() if entry.offset <= target)][-1]
 
     assert index.lookup(Offset(target)) == (walked if walked != (100, 0) else (7, 0))
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-3, 12), st.integers(-3, 12)), max_size=8),
+    st.integers(5, 25),
+)
+def test_what_is_sound_is_what_a_walk_keeps(entries: list[tuple[int, int]], below: int) -> None:
+    disk = SimulatedDisk(Random(1))
+    with closing(disk.open("index", create=True)) as file:
+        for entry in entries:
+            file.append(struct.pack(">ii", *entry))
+    index = OffsetIndex(disk, "index", Offset(7), 1000)
+    kept: list[tuple[int, int]] = []
+    last = (6, 0)
+    for relative, position in entries:
+        if not (last[0] < 7 + relative < below and last[1] < position):
+            break
+        last = (7 + relative, position)
+        kept.append(last)
+
+    with closing(index.entries):
+        index.keep_sound(Offset(below))
+
+        assert list(index.all()) == kept
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(-3, 12), st.integers(-3, 12)), max_size=8),
+    st.integers(5, 25),
+)
+def test_of_times_too(entries: list[tuple[int, int]], below: int) -> None:
+    disk = SimulatedDisk(Random(1))
+    with closing(disk.open("times", create=True)) as file:
+        for entry in entries:
+            file.append(struct.pack(">qi", *entry))
+    times = TimeIndex(disk, "times", Offset(7), 1000)
+    kept: list[tuple[int, int]] = []
+    last = (-1, 7)
+    for timestamp_ms, relative in entries:
+        if not (last[0] < timestamp_ms and last[1] <= 7 + relative < below):
+            break
+        last = (timestamp_ms, 7 + relative)
+        kept.append(last)
+
+    with closing(times.entries):
+        times.keep_sound(Offset(below))
+
+        assert list(times.all()) == kept
