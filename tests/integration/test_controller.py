@@ -80,7 +80,8 @@ async def test_a_partition_moves_to_other_brokers(zookeeper):
         await drive.admin.create_topic("orders", assignments={0: (1, 2)})
 
         await drive.admin.alter_reassignments({ORDERS: (3, 4)})
-        await drive.until(drive.everybody_sees(ORDERS, leader=3, replicas=(3, 4), isr=(3, 4)))
+        await drive.until(drive.everybody_sees(ORDERS, leader=3, replicas=(3, 4)))
+        await drive.until(lambda: sorted(drive.cached(1, ORDERS).isr) == [3, 4])
 
         # Begun, elected, and once more for each replica that left.
         assert (await drive.state(ORDERS)).leader_epoch == 4

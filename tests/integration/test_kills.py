@@ -11,9 +11,9 @@ from itertools import count
 from actors.cluster import Cluster
 from runtime.network import Network
 from tests.support.zookeeper import SharedZooKeeper
-from wire.codec import decode
 from wire.data import Produce
 from wire.ids import TopicPartition
+from wire.parted import unpack
 from wire.records import batches, decode_records
 
 TOPIC = "orders"
@@ -33,7 +33,7 @@ class Counted:
         network.call = self.call  # type: ignore[method-assign]
 
     async def call(self, to: str, payload: bytes, **options) -> memoryview:
-        request = decode(payload)
+        request = unpack(payload)
         if isinstance(request, Produce):
             for entry in request.partitions:
                 for batch in batches(entry.records):
@@ -54,7 +54,7 @@ class Load:
 
     async def produce(self) -> None:
         producer = self.cluster.producer(acks=-1, linger_ms=2, delivery_timeout_ms=60_000)
-        self.counted = Counted(producer._network)
+        self.counted = Counted(producer._connection._network)
         room = asyncio.Semaphore(IN_FLIGHT)
         async with producer, asyncio.TaskGroup() as tasks:
             for number in count():

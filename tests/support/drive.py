@@ -26,13 +26,14 @@ from wire.admin_znodes import (
     PreferredReplicaElectionZNode,
     ReassignPartitionsZNode,
 )
-from wire.codec import decode, decode_as, encode
+from wire.codec import decode_as, encode
 from wire.config_znodes import ConfigEntity, ConfigEntityType, ConfigEntityZNode
 from wire.data import Fetch
 from wire.errors import MalformedMessage
 from wire.frame import Frame, FrameKind
 from wire.ids import BrokerId, TopicPartition
 from wire.message import Message
+from wire.parted import unpack, whole
 from wire.trace import Stamp, TraceEvent
 from wire.znodes import (
     ControllerRegistration,
@@ -67,9 +68,9 @@ def controller_named(broker: int) -> bytes:
 def decoded(frame: Frame) -> Any:
     """The message in a frame, or its bytes if they are none."""
     try:
-        return decode(frame.payload)
+        return unpack(frame.payload)
     except MalformedMessage:
-        return bytes(frame.payload)
+        return bytes(whole(frame.payload))
 
 
 @dataclass(frozen=True)

@@ -8,11 +8,11 @@ from runtime.keeper import NoNode, Operation, Written
 from runtime.simulation.zookeeper import Session
 from tests.support.drive import Drive
 from wire.admin_znodes import DeleteTopicsTopicZNode
-from wire.codec import decode
 from wire.control import StopReplica
 from wire.frame import Frame, FrameKind
 from wire.ids import NO_LEADER, BrokerId, TopicPartition
 from wire.message import PartitionResult
+from wire.parted import unpack
 from wire.trace import ReplicaRoleChanged, Stamp, TraceEvent
 from wire.znodes import (
     PartitionState,
@@ -158,7 +158,7 @@ class MoveInvariants:
 
     def _on_frame(self, frame: Frame) -> None:
         if frame.kind is FrameKind.REQUEST and frame.destination.startswith("broker-"):
-            request = decode(frame.payload)
+            request = unpack(frame.payload)
             if isinstance(request, StopReplica):
                 broker = int(frame.destination.removeprefix("broker-"))
                 for each in request.partitions:

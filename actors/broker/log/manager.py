@@ -202,10 +202,9 @@ class LogManager:
     # --- cutting ------------------------------------------------------------------------------
 
     async def truncate(self, offsets: Offsets) -> Failures:
-        """Cut logs, durably: what is appended next is not mixed with what was there.
+        """Cut logs, durably: what a follower appends next is not mixed with what was there.
 
-        A follower appends when this has returned; a leader may before, since its epoch tells its
-        records from those that were cut (I-22).
+        A leader may append before this has returned: its epoch tells its records apart (I-22).
         """
         ends = {at: log.log_end_offset for at in offsets if (log := self._logs.get(at)) is not None}
         cut = {at: offsets[at] for at, end in ends.items() if offsets[at] < end}

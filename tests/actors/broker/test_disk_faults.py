@@ -466,7 +466,7 @@ async def test_a_header_that_rots_at_its_leader_is_said_to_be_corrupt(drive):
     await drive.settle()
     rot(drive, 2, orders, number=0, at=MAGIC_AT - 2)
 
-    found = await fetch(drive, orders, 1)
+    found = await fetch(drive, orders, 0)
     written = await produce(drive, orders, b"c")
 
     assert found.error_code is CORRUPT
