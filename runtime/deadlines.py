@@ -18,7 +18,7 @@ class Deadlines:
 
     def __init__(self) -> None:
         self._waits: dict[float, deque[Wait]] = {}
-        self._is_armed: set[float] = set()
+        self._armed: dict[float, asyncio.TimerHandle] = {}
 
     def watch(
         self, future: asyncio.Future[Any], timeout_ms: float, error: Callable[[], Exception]
@@ -32,9 +32,15 @@ class Deadlines:
         loop = future.get_loop()
         deadline = loop.time() + timeout_ms / 1000
         waits.append((deadline, future, error))
-        if timeout_ms not in self._is_armed:
-            self._is_armed.add(timeout_ms)
-            loop.call_at(deadline, self._ring, timeout_ms)
+        if timeout_ms not in self._armed:
+            self._armed[timeout_ms] = loop.call_at(deadline, self._ring, timeout_ms)
+
+    def close(self) -> None:
+        """Watch nobody any more: a timer of an hour would keep a dead node for an hour."""
+        for timer in self._armed.values():
+            timer.cancel()
+        self._armed.clear()
+        self._waits.clear()
 
     def _ring(self, timeout_ms: float) -> None:
         waits = self._waits[timeout_ms]
@@ -43,9 +49,9 @@ class Deadlines:
             loop = future.get_loop()
             if not future.done():
                 if deadline > loop.time():
-                    loop.call_at(deadline, self._ring, timeout_ms)
+                    self._armed[timeout_ms] = loop.call_at(deadline, self._ring, timeout_ms)
                     return
                 future.set_exception(error())
             waits.popleft()
-        self._is_armed.discard(timeout_ms)
+        del self._armed[timeout_ms]
         del self._waits[timeout_ms]

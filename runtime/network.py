@@ -173,6 +173,7 @@ class Endpoint:
             self._transport.detach(self)
             for call in self._pending.values():
                 call.fail(f"{self._address} has left the network")
+            self._deadlines.close()
 
     # --- what the transport calls --------------------------------------------------------------
 

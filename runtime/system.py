@@ -124,6 +124,7 @@ class System:
             return
         self._is_up = False
         self._actors.clear()
+        self.deadlines.close()
         self.trace(NodeStopped(reason))
         if not self._down.done():
             self._down.set_result(reason)

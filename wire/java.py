@@ -3,12 +3,14 @@
 Rule: the same numbers as a JVM, for every input.
 """
 
+from functools import lru_cache
 from typing import Final
 
 _INT32: Final = 2**32
 _HALF: Final = 2**31
 
 
+@lru_cache(maxsize=1_024)
 def string_hash(text: str) -> int:
     """Java's String.hashCode: over UTF-16 code units, in signed 32 bits."""
     value = 0

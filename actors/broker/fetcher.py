@@ -71,7 +71,12 @@ class _Again:
     is_throttled: bool = False
 
 
-FetcherMessage = Follow | Unfollow | Advanced | _Ended | _Again
+@dataclass(frozen=True)
+class _Rested:
+    """The leader was left alone for long enough."""
+
+
+FetcherMessage = Follow | Unfollow | Advanced | _Ended | _Again | _Rested
 FENCED: Final = frozenset({ErrorCode.FENCED_LEADER_EPOCH, ErrorCode.INCONSISTENT_TOPIC_ID})
 NO_FETCH_SESSION: Final = frozenset(
     {ErrorCode.FETCH_SESSION_ID_NOT_FOUND, ErrorCode.INVALID_FETCH_SESSION_EPOCH}
@@ -103,11 +108,13 @@ class Fetcher(Actor):
         self._delayed: dict[TopicPartition, Position] = {}
         self._session = Session(config)
         self._is_busy = False  # a request is under way, or the replica manager has its answer
+        self._is_resting = False  # nobody answers there, and it is asked again after a while
 
     async def on_receive(self, message: FetcherMessage) -> None:
         """One message at a time."""
         match message:
             case Follow():
+                self._is_resting = False  # it leads, so it lives
                 for partition, position in message.positions.items():
                     self._put(partition, position)
             case Unfollow():
@@ -120,12 +127,18 @@ class Fetcher(Actor):
                 self._on_ended(message)
             case _Again():
                 self._on_again(message)
+            case _Rested():
+                self._is_resting = False
         self._ask()
 
     # --- which partition needs what ---------------------------------------------------------------
 
     def _put(self, partition: TopicPartition, position: Position) -> None:
-        self._drop(partition)
+        known = self._positions.get(partition)
+        if known is not None and not (known.state is position.state is FetchState.FETCHING):
+            self._drop(partition)
+        if self._delayed:
+            self._delayed.pop(partition, None)
         self._positions[partition] = position
         match position.state:
             case FetchState.TRUNCATING:
@@ -199,7 +212,7 @@ class Fetcher(Actor):
 
     def _ask(self) -> None:
         """Send what is needed next, if nothing is under way."""
-        if self._is_busy:
+        if self._is_busy or self._is_resting:
             return
         if self._truncating:
             self._send(self._epoch_request(), self._truncating)
@@ -254,22 +267,23 @@ class Fetcher(Actor):
     def _on_ended(self, ended: _Ended) -> None:
         self._is_busy = False
         if isinstance(ended.outcome.error, NetworkError):
-            self._on_silence(ended)
+            self._rest()
             return
         try:
             found = self._found(ended, ended.outcome.get())
         except MalformedMessage as error:
             self._world.trace(FrameRefused(self._leader, str(error)))
-            self._on_silence(ended)
+            self._rest()
             return
         if found:
             self._is_busy = True  # until the replica manager has said Advanced
             self._replica_manager.tell(Fetched(self.ref, tuple(found)))
 
-    def _on_silence(self, ended: _Ended) -> None:
-        """Nobody answered: leave all that was asked for alone for a while."""
-        self._delay(ended.asked or tuple(self._session.wanted))
+    def _rest(self) -> None:
+        """Nobody answered: leave the leader alone for a while; then begin a new session."""
         self._session.reset()
+        self._is_resting = True
+        self.after(self._config.replica_fetch_backoff_ms, _Rested())
 
     def _found(self, ended: _Ended, payload: Payload) -> list[tuple[Position, Any]]:
         if ended.kind is OffsetForLeaderEpoch:
@@ -284,8 +298,7 @@ class Fetcher(Actor):
             self._session.reset()  # the next request begins another, with all partitions
             return []
         if response.error_code is not ErrorCode.NONE:
-            self._delay(tuple(self._session.wanted))
-            self._session.reset()
+            self._rest()
             return []
         self._session.answered(response.session_id)
         asked = {

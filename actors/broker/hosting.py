@@ -42,6 +42,7 @@ from wire.ids import (
 from wire.message import PartitionResult
 from wire.trace import LogSkipped, ReplicaRoleChanged
 
+UNKNOWN: Final = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 UNFENCED: Final = frozenset({LEADER_EPOCH_DURING_DELETE, NO_LEADER_EPOCH})
 
 
@@ -122,11 +123,14 @@ class Hosting:
         """Take the decisions that are news, and say for each how it went."""
         logs = self.opened_logs()
         topic_ids = dict(request.topic_ids)
-        codes: dict[TopicPartition, ErrorCode] = {}
+        is_whole = not (self.is_disk_dead or self.offline or logs.failures)
+        results: list[PartitionResult] = []
         accepted: list[LeaderAndIsrPartition] = []
         for entry in request.partitions:
-            code = self._judge(entry, topic_ids.get(entry.partition.topic), logs)
-            codes[entry.partition] = code
+            code = self._judge(entry, topic_ids.get(entry.partition.topic))
+            if not is_whole and code is not UNKNOWN and self._is_unusable(entry, logs):
+                code = ErrorCode.KAFKA_STORAGE_ERROR
+            results.append(PartitionResult(entry.partition, code))
             if code is ErrorCode.NONE:
                 accepted.append(entry)
         leaders = [self._host(e, topic_ids, logs) for e in accepted if e.leader == self._me]
@@ -136,30 +140,31 @@ class Hosting:
             self._lead(replica, hosted)
         live = {node.id for node in request.live_leaders} | self._cache.brokers.keys()
         failed = await self._follow(logs, followers, live)
-        codes.update(dict.fromkeys(failed, ErrorCode.KAFKA_STORAGE_ERROR))
         self._fetchers.stop_idle()
-        results = tuple(PartitionResult(each, code) for each, code in codes.items())
-        return LeaderAndIsrResponse(partitions=results)
+        return LeaderAndIsrResponse(partitions=_with_failures(results, failed))
 
-    def _judge(
-        self, entry: LeaderAndIsrPartition, topic_id: TopicId | None, logs: LogManager
-    ) -> ErrorCode:
-        """Whether a decision is for this broker, possible, and news (B135, B140)."""
-        partition = entry.partition
-        replica = self._replicas.get(partition)
+    def _judge(self, entry: LeaderAndIsrPartition, topic_id: TopicId | None) -> ErrorCode:
+        """Whether a decision is for this broker, and news (B135)."""
+        replica = self._replicas.get(entry.partition)
         if self._me not in entry.replicas:
-            return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-        is_here = replica is not None or partition in self.stopped or partition in logs.logs
-        if self._is_lost(partition, logs) or (self.offline and not is_here and not entry.is_new):
-            return ErrorCode.KAFKA_STORAGE_ERROR
+            return UNKNOWN
         if replica is None:
             return ErrorCode.NONE if entry.leader_epoch >= 0 else ErrorCode.STALE_CONTROLLER_EPOCH
         known = replica.hosted
-        if topic_id is not None and known.topic_id not in {None, topic_id}:
+        if topic_id is not None and known.topic_id is not None and known.topic_id != topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
         if entry.leader_epoch <= known.leader_epoch:
             return ErrorCode.STALE_CONTROLLER_EPOCH
         return ErrorCode.NONE
+
+    def _is_unusable(self, entry: LeaderAndIsrPartition, logs: LogManager) -> bool:
+        """Whether its log was on a disk that failed, or may have been (B140)."""
+        partition = entry.partition
+        is_here = partition in self._replicas or partition in self.stopped
+        is_found = is_here or logs.get(partition) is not None
+        return self._is_lost(partition, logs) or (
+            bool(self.offline) and not is_found and not entry.is_new
+        )
 
     def _is_lost(self, partition: TopicPartition, logs: LogManager) -> bool:
         return self.is_disk_dead or partition in self.offline or partition in logs.failures
@@ -198,8 +203,10 @@ class Hosting:
     ) -> list[TopicPartition]:
         """Fetch where the leader can be reached; elsewhere wait for its turn (B138)."""
         for replica, hosted in followers:
+            was_leader = replica.is_leader
             replica.become_follower(hosted)
-            self._leading.give_up(replica.partition)
+            if was_leader:
+                self._leading.give_up(replica.partition)
             self._announce(replica, "follower")
         # As ReplicaManager.makeFollowers: where there is no leader to ask, nothing is cut either.
         followers = [each for each in followers if each[1].leader in live]
@@ -295,3 +302,16 @@ class Hosting:
                     partition.topic, partition.partition, role, hosted.leader, hosted.leader_epoch
                 )
             )
+
+
+def _with_failures(
+    results: list[PartitionResult], failed: list[TopicPartition]
+) -> tuple[PartitionResult, ...]:
+    if not failed:
+        return tuple(results)
+    lost = set(failed)
+    code = ErrorCode.KAFKA_STORAGE_ERROR
+    return tuple(
+        PartitionResult(each.partition, code) if each.partition in lost else each
+        for each in results
+    )

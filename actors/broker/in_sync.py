@@ -88,7 +88,7 @@ class InSync:
         now_ms = self._world.clock.elapsed_ms()
         proposal: Proposal = {}
         for partition, replica in self._replicas.items():
-            if not replica.is_leader or replica.pending_isr is not None:
+            if not replica.is_leader or replica.pending_isr is not None or replica.is_at_rest:
                 continue
             lagging = replica.lagging(now_ms, self._lag_ms)
             isr = tuple(each for each in replica.hosted.isr if each not in lagging)

@@ -230,7 +230,9 @@ class Leading:
 
     def tell_readers(self, partition: TopicPartition) -> None:
         """It is led by another, or in another epoch: whoever reads may mean the former (B165)."""
-        self.serving.look_again(dict.fromkeys(self.serving.readers.changed(partition)))
+        waiting = tuple(self.serving.readers.changed(partition))
+        if waiting:
+            self.serving.look_again(waiting)
 
 
 def _appended(partition: TopicPartition, appended: Appended) -> ProduceResult:

@@ -249,6 +249,14 @@ class Replica:
             if broker in self.followers and self._lags(broker, now_ms, lag_ms)
         )
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether all are in sync and have everything: the many of which nothing is to be said."""
+        end = self.log_end_offset
+        return len(self.hosted.isr) == len(self.hosted.replicas) and all(
+            each.log_end_offset == end for each in self.followers.values()
+        )
+
     def joinable(self, now_ms: float, lag_ms: float) -> tuple[BrokerId, ...]:
         """Who may join and would not be lagging at once: one that fell silent stays out."""
         return tuple(

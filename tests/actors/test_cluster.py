@@ -1,5 +1,8 @@
 """What a cluster tells a person."""
 
+import gc
+import weakref
+
 from actors.cluster import SimulatedCluster
 
 
@@ -46,3 +49,16 @@ async def test_who_takes_over_while_all_stop_is_no_news(sim):
 
     assert controllers(told) == []
     assert told[-1].endswith("has stopped")
+
+
+async def test_of_a_dead_node_nothing_is_kept(sim):
+    cluster = SimulatedCluster(sim, brokers=2)
+    await cluster.start_nodes()
+    dead = weakref.ref(cluster.nodes[2])
+
+    cluster.kill(2)
+    await cluster.start_broker(2)
+    await sim.settle()
+    gc.collect()
+
+    assert dead() is None
