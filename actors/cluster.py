@@ -5,6 +5,7 @@ node. A node that goes down by itself is noticed, its World cut off; the others 
 """
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, Final, Protocol, Self
@@ -13,7 +14,7 @@ from actors.client.admin import Admin
 from actors.client.config import ConsumerConfig, ProducerConfig
 from actors.client.consumer import Consumer
 from actors.client.producer import Producer
-from actors.config import BrokerConfig
+from actors.config import BrokerConfig, options_of
 from actors.node import Node, NodeState, node_name
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
@@ -25,11 +26,13 @@ from runtime.world import Clock, Network, World
 from wire.data import Fetch
 from wire.errors import MalformedZNode
 from wire.ids import BrokerId, Endpoint
-from wire.znodes import BrokerIdZNode
+from wire.znodes import BrokerIdZNode, TopicsZNode
 
 LISTENER: Final = "INTERNAL"  # our own door: msgpack frames over a WebSocket
 PLAINTEXT: Final = "PLAINTEXT"
 POLL_MS: Final = 10
+TOPICS_KNOWN_MS: Final = 5_000
+OWN: Final = ("broker_id", "broker_rack")  # settings in which brokers differ
 NOT_STARTED: Final = "it could not start"
 Announce = Callable[[str], None]
 
@@ -89,7 +92,9 @@ class NodeCluster:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
         self._universe = universe
-        self._overrides = {"zookeeper_session_timeout_ms": session_timeout_ms, **(overrides or {})}
+        given = options_of(BrokerConfig, overrides or {}, own=OWN)
+        self._overrides = {"zookeeper_session_timeout_ms": session_timeout_ms, **given}
+        BrokerConfig(broker_id=1, **self._overrides)  # refused now what no broker could start with
         self._racks = racks or {}
         self._clients = 0
         self._is_closing = False
@@ -121,6 +126,23 @@ class NodeCluster:
             raise
         self._announce(f"broker {broker} is up at {endpoint}, epoch {epoch}")
         return node
+
+    async def await_topics(self) -> None:
+        """Wait until every broker that is up knows every topic, but not for ever.
+
+        A topic whose znode nobody can read is never known, and one whose deletion goes on neither.
+        """
+        clock = self.nodes[self.brokers[0]].world.clock
+        end_ms = clock.elapsed_ms() + TOPICS_KNOWN_MS
+        while clock.elapsed_ms() < end_ms:
+            up = [node for node in self.nodes.values() if node.system.is_up]
+            if not up:
+                return
+            with suppress(KeeperError):  # whoever has lost ZooKeeper says so, and may have it again
+                topics = set(await up[0].world.keeper.children(TopicsZNode.path()))
+                if all(topics <= node.replica_manager.cache.topics.keys() for node in up):
+                    return
+            await clock.sleep(POLL_MS)
 
     async def stop_nodes(self) -> None:
         """Stop every broker, last started first; none waits for what nobody can take over."""
@@ -155,12 +177,12 @@ class NodeCluster:
 
     def producer(self, **options: Any) -> Producer:
         """A client that sends records; options are those of ProducerConfig."""
-        config = ProducerConfig(**options)
+        config = ProducerConfig(**options_of(ProducerConfig, options))
         return Producer(*self._client("producer"), name_of=node_name, config=config)
 
     def consumer(self, **options: Any) -> Consumer:
         """A client that reads records; options are those of ConsumerConfig."""
-        config = ConsumerConfig(**options)
+        config = ConsumerConfig(**options_of(ConsumerConfig, options))
         return Consumer(*self._client("consumer"), name_of=node_name, config=config)
 
     def _client(self, kind: str) -> tuple[Network, Clock, list[str]]:
@@ -260,6 +282,7 @@ class Cluster(NodeCluster):
         # Up they are when one cares for them and all know each other: a client may ask any of them.
         while self.controller is None or not self._know_each_other():
             await next(iter(self.nodes.values())).world.clock.sleep(POLL_MS)
+        await self.await_topics()
 
     def _know_each_other(self) -> bool:
         up = {broker: node for broker, node in self.nodes.items() if node.system.is_up}

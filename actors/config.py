@@ -1,11 +1,15 @@
 """A broker's settings, by Kafka's names.
 
 Rule: dots become underscores, the defaults are Kafka's unless a comment says why not, and a
-configuration that cannot work is refused at birth.
+configuration that cannot work is refused at birth, by Kafka's name.
 """
 
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, fields
+from difflib import get_close_matches
+from math import isfinite
+from types import NoneType
+from typing import Any, Final, get_args
 
 _DAY_MS: Final = 86_400_000
 _NEVER: Final = 2**63 - 1
@@ -15,6 +19,56 @@ GENERATIONS: Final = ("high-watermark", "kip-101", "kip-279", "kip-320")
 
 class BadConfig(ValueError):
     """A setting that cannot work; the sentence names it."""
+
+
+def options_of(
+    kind: type[Any], given: Mapping[str, Any], *, own: Collection[str] = ()
+) -> dict[str, Any]:
+    """Settings by the names of a configuration's fields, whether they came with dots or without.
+
+    Those in `own` are there, but are not given this way.
+    """
+    known = {each.name.replace("_", "."): each.name for each in fields(kind)}
+    options: dict[str, Any] = {}
+    for key, value in given.items():
+        name = str(key).replace("_", ".")
+        if name not in known:
+            near = get_close_matches(name, known, n=1)
+            hint = f"; {near[0]} is the nearest" if near else ""
+            raise BadConfig(f"there is no setting {name}{hint}")
+        if known[name] in own:
+            raise BadConfig(f"{name} is {value!r}; it must not be given: each broker has its own")
+        if known[name] in options:
+            raise BadConfig(f"{name} is given twice, with dots and with underscores")
+        options[known[name]] = value
+    return options
+
+
+def check_types(config: Any) -> None:
+    """Refuse a value that is not of its field's type."""
+    for each in fields(config):
+        value = getattr(config, each.name)
+        types = get_args(each.type) or (each.type,)
+        if not any(_is_of(value, one) for one in types):
+            name, must_be = each.name.replace("_", "."), " or ".join(_WORDS[one] for one in types)
+            raise BadConfig(f"{name} is {value!r}; it must be {must_be}")
+
+
+def _is_of(value: object, kind: Any) -> bool:
+    if isinstance(value, bool):  # which is an int to Python, and to nobody else
+        return kind is bool
+    if kind is float:
+        return isinstance(value, int | float) and isfinite(value)
+    return isinstance(value, kind)
+
+
+_WORDS: Final[Mapping[Any, str]] = {
+    bool: "True or False",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    NoneType: "None",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,6 +139,7 @@ class BrokerConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        check_types(self)
         for key, least in _AT_LEAST.items():
             value = getattr(self, key)
             if value < least:

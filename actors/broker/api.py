@@ -67,6 +67,10 @@ ROUTES: Final[Mapping[type[Message], str]] = {
 MOST_UNANSWERED: Final = 50_000
 
 
+# What the cluster lives by is not kept waiting by clients, however many of them wait.
+CONTROL: Final = (LeaderAndIsr, StopReplica, UpdateMetadata)
+
+
 class Api(Actor):
     """Takes what other nodes and clients send, and passes it to whoever answers it."""
 
@@ -108,18 +112,24 @@ class Api(Actor):
 
     def _pass_on(self, request: Message, message: Incoming, handler: Ref) -> None:
         name = handler.address
+        counts = 0 if _is_of_the_cluster(request) else 1
 
         def answer(response: Message) -> None:
-            self._unanswered[name] -= 1
+            self._unanswered[name] -= counts
             message.reply(pack(response))
 
-        self._unanswered[name] += 1
+        self._unanswered[name] += counts
         try:
-            if self._unanswered[name] > MOST_UNANSWERED:
+            if counts and self._unanswered[name] > MOST_UNANSWERED:
                 raise InboxFull(f"{name} has {MOST_UNANSWERED} requests to answer")
             handler.tell(Asked(request, message.source, answer))
         except InboxFull:
             answer(refusal(request, BrokerNotAvailable("this broker has too much to do")))
+
+
+def _is_of_the_cluster(request: Message) -> bool:
+    """Whether a controller or a follower sends it."""
+    return isinstance(request, CONTROL) or (isinstance(request, Fetch) and request.replica_id >= 0)
 
 
 def api_versions() -> Message:

@@ -14,6 +14,7 @@ from actors.broker.fetching import Advanced, Fetched, FetchState, LeaderSpan, Po
 from actors.broker.log.appending import UnexpectedAppend, UnexpectedAppendOffset
 from actors.broker.log.manager import LogManager
 from actors.broker.log.storage import RottenLog
+from actors.broker.naming import name_log
 from actors.broker.quota import ReplicationQuota
 from actors.broker.replica import Replica, Replicas
 from actors.broker.truncation import Generation, cut_for
@@ -164,6 +165,8 @@ class Following:
             before = replica.log_end_offset
             now_ms, may_fall = self._world.clock.now_ms(), self._generation.may_part
             appended = log.append_as_follower(records, now_ms, may_fall=may_fall)
+            if not replica.is_named and replica.log_end_offset > before:
+                name_log(self._world.disk, replica)
             if self._world.trace.is_on and replica.log_end_offset > before:
                 self._trace_append(replica, before, Offset(appended.last_offset))
         if replica.follow_to(result.high_watermark) and self._world.trace.is_on:

@@ -8,6 +8,7 @@ log and its high watermark; one that is deleted frees its name before the answer
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
+from actors.administration.names import check_topic_name
 from actors.broker.fetchers import Fetchers
 from actors.broker.fetching import Position
 from actors.broker.following import Following
@@ -18,6 +19,7 @@ from actors.broker.log.log import Log
 from actors.broker.log.manager import LogManager
 from actors.broker.log.storage import Storage
 from actors.broker.metadata import MetadataCache
+from actors.broker.naming import of_namesakes
 from actors.broker.partition import HostedPartition
 from actors.broker.replica import ZERO, Replica, Replicas
 from actors.broker.settings import Settings
@@ -30,7 +32,7 @@ from wire.control import (
     StopReplicaPartition,
     StopReplicaResponse,
 )
-from wire.errors import ErrorCode, KafkaStorageError, NotLeaderOrFollower
+from wire.errors import ErrorCode, InvalidTopic, KafkaStorageError, NotLeaderOrFollower
 from wire.ids import (
     LEADER_EPOCH_DURING_DELETE,
     NO_LEADER_EPOCH,
@@ -110,7 +112,8 @@ class Hosting:
     def new_topics(self, request: LeaderAndIsr) -> tuple[str, ...]:
         """Of which ZooKeeper has to be asked how they are configured, before they are hosted."""
         mine = {each.partition.topic for each in request.partitions if self._me in each.replicas}
-        return tuple(sorted(topic for topic in mine if self._settings.of(topic) is None))
+        new = sorted(topic for topic in mine if self._settings.of(topic) is None)
+        return tuple(topic for topic in new if _is_topic_name(topic))
 
     def unknown_topics(self) -> tuple[str, ...]:
         """Hosted without an answer to that."""
@@ -133,6 +136,7 @@ class Hosting:
             results.append(PartitionResult(entry.partition, code))
             if code is ErrorCode.NONE:
                 accepted.append(entry)
+        await self._remove_namesakes(accepted, topic_ids, logs)
         leaders = [self._host(e, topic_ids, logs) for e in accepted if e.leader == self._me]
         followers = [self._host(e, topic_ids, logs) for e in accepted if e.leader != self._me]
         self._fetchers.unfollow(replica.partition for replica, _ in (*leaders, *followers))
@@ -143,13 +147,27 @@ class Hosting:
         self._fetchers.stop_idle()
         return LeaderAndIsrResponse(partitions=_with_failures(results, failed))
 
+    async def _remove_namesakes(
+        self,
+        accepted: list[LeaderAndIsrPartition],
+        topic_ids: Mapping[str, TopicId],
+        logs: LogManager,
+    ) -> None:
+        """Logs of topics that were deleted while this broker was away make room (I-15)."""
+        new = (each.partition for each in accepted if each.partition not in self._replicas)
+        strays = of_namesakes(new, topic_ids, self._world.disk, logs, self.stopped)
+        if strays:
+            await logs.delete_all(strays, self._world.clock.now_ms())
+            for partition in strays:
+                self.stopped.pop(partition, None)
+
     def _judge(self, entry: LeaderAndIsrPartition, topic_id: TopicId | None) -> ErrorCode:
         """Whether a decision is for this broker, and news (B135)."""
         replica = self._replicas.get(entry.partition)
         if self._me not in entry.replicas:
             return UNKNOWN
         if replica is None:
-            return ErrorCode.NONE if entry.leader_epoch >= 0 else ErrorCode.STALE_CONTROLLER_EPOCH
+            return _judge_new(entry)
         known = replica.hosted
         if topic_id is not None and known.topic_id is not None and known.topic_id != topic_id:
             return ErrorCode.INCONSISTENT_TOPIC_ID
@@ -304,6 +322,17 @@ class Hosting:
             )
 
 
+def _judge_new(entry: LeaderAndIsrPartition) -> ErrorCode:
+    """A name that no folder can have would look, at the first append, as if the disk had failed."""
+    if entry.partition.partition < 0:
+        return ErrorCode.INVALID_TOPIC_EXCEPTION
+    try:
+        check_topic_name(entry.partition.topic)
+    except InvalidTopic as error:
+        return error.code
+    return ErrorCode.NONE if entry.leader_epoch >= 0 else ErrorCode.STALE_CONTROLLER_EPOCH
+
+
 def _with_failures(
     results: list[PartitionResult], failed: list[TopicPartition]
 ) -> tuple[PartitionResult, ...]:
@@ -315,3 +344,11 @@ def _with_failures(
         PartitionResult(each.partition, code) if each.partition in lost else each
         for each in results
     )
+
+
+def _is_topic_name(topic: str) -> bool:
+    try:
+        check_topic_name(topic)
+    except InvalidTopic:
+        return False
+    return True

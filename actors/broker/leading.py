@@ -8,11 +8,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from actors.administration.auto_topics import OFFSETS_TOPIC
 from actors.asked import Asked
 from actors.broker.durability import flush_demanded
 from actors.broker.local import AppendRecords
 from actors.broker.log.appending import Appended
 from actors.broker.metadata import MetadataCache
+from actors.broker.naming import name_log
 from actors.broker.purgatory import Purgatory, Waiting
 from actors.broker.readers import Reader
 from actors.broker.replica import Proposal, Replica, Replicas
@@ -26,6 +28,7 @@ from wire.errors import (
     ErrorCode,
     InvalidRequest,
     InvalidRequiredAcks,
+    InvalidTopic,
     KafkaStorageError,
     NotEnoughReplicas,
     NotLeaderOrFollower,
@@ -119,6 +122,8 @@ class Leading:
         acks: int,
         timeout_ms: float,
         answer: Callable[[tuple[ProduceResult, ...]], None],
+        *,
+        is_internal: bool = False,
     ) -> None:
         """Append to partitions, each by itself, and answer for all of them at once."""
         results: dict[TopicPartition, ProduceResult] = {}
@@ -126,7 +131,7 @@ class Leading:
         woken: dict[Reader, None] = {}
         for partition, records in batches.items():
             try:
-                replica = self.led(partition)
+                replica = self._written_to(partition, is_internal)
                 appended = self._append(replica, records, acks)
             except KafkaStorageError as error:
                 results[partition] = _refused(partition, error)
@@ -152,6 +157,11 @@ class Leading:
             answer(tuple(results.values()))
         self.serving.look_again(woken)
 
+    def _written_to(self, partition: TopicPartition, is_internal: bool) -> Replica:
+        if partition.topic == OFFSETS_TOPIC and not is_internal:
+            raise InvalidTopic(f"{OFFSETS_TOPIC} is written by coordinators only")
+        return self.led(partition)
+
     def _wait(self, waiting: Waiting, timeout_ms: float) -> None:
         """Answer when all in-sync replicas have it; with no time to wait, after this look."""
         waiting.timer = self._after(max(timeout_ms, 0), ProduceOver(waiting))
@@ -166,7 +176,11 @@ class Leading:
             return
         batches = {append.partition: append.records}
         await self.append(
-            batches, append.acks, append.timeout_ms, lambda results: append.done(results[0])
+            batches,
+            append.acks,
+            append.timeout_ms,
+            lambda results: append.done(results[0]),
+            is_internal=True,
         )
 
     def _append(self, replica: Replica, records: Buffer, acks: int) -> Appended:
@@ -176,6 +190,8 @@ class Leading:
         if acks == ALL and in_sync < needed:
             raise NotEnoughReplicas(f"{in_sync} in sync, and min.insync.replicas is {needed}")
         appended = replica.append(records, self._world.clock.now_ms())
+        if not replica.is_named:
+            name_log(self._world.disk, replica)
         if self._world.trace.is_on:
             partition = replica.partition
             self._world.trace(

@@ -101,6 +101,7 @@ class Replica:
         "followers",
         "high_watermark",
         "hosted",
+        "is_named",
         "joining_next",
         "log",
         "pending_isr",
@@ -117,6 +118,7 @@ class Replica:
         self.hosted = hosted  # what the controller decided, and the ISR that a leader wrote
         self.log = log  # None: nothing was ever appended
         self.high_watermark = high_watermark
+        self.is_named = False  # whether the log's folder says of which topic it is
         self.settings: TopicSettings | None = None  # None: not read from ZooKeeper yet
         self.epoch_start_offset: Offset = NO_OFFSET  # of a leader: its log's end when it became one
         self.followers: dict[BrokerId, Follower] = {}

@@ -7,10 +7,12 @@ followers all (B165). Who waits is looked at when something changed, and answere
 
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from actors.asked import Asked
 from actors.broker.local import ReadRecords, RecordsRead
+from actors.broker.log.reading import available
+from actors.broker.log.storage import Storage
 from actors.broker.quota import ReplicationQuota
 from actors.broker.readers import Pending, Reader, Readers, Told
 from actors.broker.replica import ZERO, Proposal, Replica, Replicas
@@ -34,6 +36,10 @@ from wire.errors import (
 )
 from wire.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
 from wire.records import Buffer, holds_a_batch
+
+# Whoever asks may be gone long before: what waits for nobody must not fill a broker for weeks.
+MAX_WAIT_MS: Final = 5 * 60_000
+_CHEAP_BYTES: Final = 4_096  # to read so little costs no more than to find out how much there is
 
 
 @dataclass(frozen=True)
@@ -82,10 +88,11 @@ class Serving:
         results = self._look(reader, request)
         if reader.is_follower:
             self._hear(reader, request, results)
-        if request.max_wait_ms <= 0 or not reader.wanted or _is_enough(results, request):
+        if request.max_wait_ms <= 0 or not reader.wanted or self._is_enough(results, request):
             self._reply(reader, asked, results)
             return
-        timer = self._after(request.max_wait_ms, FetchOver(reader, asked))
+        wait_ms = min(request.max_wait_ms, MAX_WAIT_MS)
+        timer = self._after(wait_ms, FetchOver(reader, asked))
         self.readers.wait(reader, Pending(asked, request, timer))
 
     def fetch_over(self, over: FetchOver) -> None:
@@ -123,12 +130,48 @@ class Serving:
         """Something changed for these: answer those for whom it is enough."""
         for reader in readers:
             pending = reader.pending
-            if pending is None:
+            if pending is None or not self._may_be_enough(reader, pending.request):
                 continue
             results = self._look(reader, pending.request)
             is_due = reader.is_due and any(each.records for each in results)
-            if is_due or _is_enough(results, pending.request):
+            if is_due or self._is_enough(results, pending.request):
                 self._answer(reader, results)
+
+    def _may_be_enough(self, reader: Reader, request: Fetch) -> bool:
+        """Whether a look may end the wait, as far as positions tell.
+
+        Who waits for much must not have all of it read at every append, as DelayedFetch.
+        """
+        needed, size = self._needed(request), 0
+        if reader.is_due or needed <= _CHEAP_BYTES:
+            return True
+        most = min(request.max_bytes, self._config.fetch_max_bytes)
+        for wanted in map(reader.wanted.__getitem__, reader.changed):
+            limit = min(wanted.max_bytes, most - size)
+            try:
+                replica = self._led_for(reader, wanted)
+                if _diverging(replica, wanted) is not None:
+                    return True
+                bound = None if reader.is_follower else replica.high_watermark
+                offset = wanted.fetch_offset
+                size += _size(replica, offset, limit, bound, is_first=size == 0)
+            except ApiError:  # that ends the wait, too
+                return True
+            if size >= needed:
+                return True
+        return False
+
+    def _is_enough(self, results: list[FetchResult], request: Fetch) -> bool:
+        size = 0
+        for result in results:
+            if result.error_code is not ErrorCode.NONE or result.diverging_epoch is not None:
+                return True
+            size += len(result.records or b"")
+        return size >= self._needed(request)
+
+    def _needed(self, request: Fetch) -> int:
+        """How many bytes to wait for: more than an answer may hold never come."""
+        return min(request.min_bytes, request.max_bytes, self._config.fetch_max_bytes)
 
     def _answer(self, reader: Reader, results: list[FetchResult]) -> None:
         pending = self.readers.finish(reader)
@@ -192,9 +235,7 @@ class Serving:
     def _read(
         self, reader: Reader, wanted: FetchPartition, left: int, *, is_first: bool
     ) -> FetchResult | None:
-        replica = self._led(wanted.partition, wanted.current_leader_epoch)
-        if reader.is_follower and reader.replica_id not in replica.followers:
-            raise NotLeaderOrFollower(f"{reader.replica_id} is no replica of it")
+        replica = self._led_for(reader, wanted)
         diverging = _diverging(replica, wanted)
         records: Buffer = b""
         if diverging is None:
@@ -212,6 +253,12 @@ class Serving:
             diverging_epoch=diverging,
             records=memoryview(records) if records else None,
         )
+
+    def _led_for(self, reader: Reader, wanted: FetchPartition) -> Replica:
+        replica = self._led(wanted.partition, wanted.current_leader_epoch)
+        if reader.is_follower and reader.replica_id not in replica.followers:
+            raise NotLeaderOrFollower(f"{reader.replica_id} is no replica of it")
+        return replica
 
     def read_local(self, read: ReadRecords) -> None:
         """Read what is committed, for another actor of this broker."""
@@ -265,6 +312,19 @@ def _records(
     return records if is_first or holds_a_batch(records) else b""
 
 
+def _size(
+    replica: Replica, offset: Offset, limit: int, bound: Offset | None, *, is_first: bool
+) -> int:
+    """How many bytes `_records` would find."""
+    _check_offset(replica, offset)
+    log = replica.log
+    if log is None or (limit <= 0 and not is_first):
+        return 0
+    bound = log.log_end_offset if bound is None else bound
+    with Storage(log.folder):
+        return available(log.segments, offset, max(limit, 0), bound, is_first)
+
+
 def _check_offset(replica: Replica, offset: Offset) -> None:
     """What a read would refuse is refused without a read, too (B166)."""
     start, end = replica.log_start_offset, replica.log_end_offset
@@ -291,12 +351,3 @@ def _is_known(result: FetchResult, told: Told | None) -> bool:
         and result.diverging_epoch is None
         and told == (result.high_watermark, result.log_start_offset)
     )
-
-
-def _is_enough(results: list[FetchResult], request: Fetch) -> bool:
-    size = 0
-    for result in results:
-        if result.error_code is not ErrorCode.NONE or result.diverging_epoch is not None:
-            return True
-        size += len(result.records or b"")
-    return size >= min(request.min_bytes, request.max_bytes)  # more than that never comes

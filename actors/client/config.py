@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from actors.config import BadConfig
+from actors.config import BadConfig, check_types
 from wire.data import EARLIEST_TIMESTAMP_MS, LATEST_TIMESTAMP_MS, IsolationLevel
 
 _MOST: Final = 2**31 - 1
@@ -43,6 +43,10 @@ class ProducerConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        acks: object = self.acks
+        if acks == "all":  # as Kafka's clients spell it
+            object.__setattr__(self, "acks", -1)
+        check_types(self)
         if self.acks not in {-1, 0, 1}:
             raise BadConfig(f"acks is {self.acks}; it must be -1, 0 or 1")
         _check_range(
@@ -88,6 +92,7 @@ class ConsumerConfig:
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
+        check_types(self)
         _check_one_of("auto_offset_reset", self.auto_offset_reset, RESETS)
         _check_one_of("isolation_level", self.isolation_level, ISOLATION_LEVELS)
         _check_range(

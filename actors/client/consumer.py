@@ -10,6 +10,15 @@ from typing import Final, Self, TypeVar
 
 from msgspec import Struct
 
+from actors.client.arguments import (
+    check_by_partition,
+    check_offset,
+    check_partition,
+    check_time,
+    check_timeout,
+    offset_to_commit,
+    some_partitions,
+)
 from actors.client.config import ConsumerConfig
 from actors.client.connection import Connection
 from actors.client.deadline import Deadline
@@ -105,7 +114,7 @@ class Consumer:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others; those that stay keep their positions."""
         need = Need.RESET if self._group is None else Need.COMMITTED
-        self._subscription.assign(partitions, need)
+        self._subscription.assign(some_partitions(partitions), need)
         self._metadata.forget_others(each.topic for each in self._subscription.partitions)
 
     @property
@@ -136,6 +145,7 @@ class Consumer:
 
     async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> Offset:
         """The offset of the next record that poll will return; found out if need be."""
+        check_partition(partition)
         deadline = self._deadline(timeout_ms)
         while True:
             self._check_open()
@@ -153,6 +163,8 @@ class Consumer:
     async def seek(self, partition: TopicPartition, offset: int) -> None:
         """Go on from this offset."""
         self._check_open()
+        check_partition(partition)
+        check_offset(offset)
         if offset < 0:
             raise InvalidRequest(f"there is no offset {offset} to seek in {partition}")
         self._subscription[partition].become(Offset(offset))
@@ -167,7 +179,8 @@ class Consumer:
 
     async def seek_to_timestamp(self, partition: TopicPartition, timestamp_ms: int) -> None:
         """Go on from the first record at or after a time, or from the end if there is none."""
-        _check_time(timestamp_ms)
+        check_partition(partition)
+        check_time(timestamp_ms)
         assigned = self._subscription[partition]
         found = (await self._find({partition: timestamp_ms}, None))[partition].offset
         if found == NO_OFFSET:
@@ -178,8 +191,9 @@ class Consumer:
         self, times: Mapping[TopicPartition, int], timeout_ms: float | None = None
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first records at or after these times; None where there is none so late."""
+        check_by_partition("times", times)
         for each in times.values():
-            _check_time(each)
+            check_time(each)
         found = await self._find(times, timeout_ms)
         return {
             partition: None
@@ -216,10 +230,8 @@ class Consumer:
                 if each.position is not None
             }
         else:
-            wanted = {
-                partition: OffsetAndMetadata(Offset(each)) if isinstance(each, int) else each
-                for partition, each in offsets.items()
-            }
+            check_by_partition("offsets", offsets)
+            wanted = {partition: offset_to_commit(each) for partition, each in offsets.items()}
         for partition, each in wanted.items():
             if each.offset < 0:
                 raise InvalidRequest(f"offset {each.offset} of {partition} cannot be committed")
@@ -231,7 +243,7 @@ class Consumer:
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group last committed of these; None where it did not."""
         group = self._require_group()
-        wanted = sorted(set(partitions))
+        wanted = sorted(set(some_partitions(partitions)))
         return await group.committed(wanted, self._deadline(timeout_ms)) if wanted else {}
 
     # --------------------------------------------------------------------------------------------
@@ -239,6 +251,7 @@ class Consumer:
     async def _poll(
         self, give: Callable[[Assigned, list[Given]], list[Given]], timeout_ms: float
     ) -> list[Given]:
+        check_timeout(timeout_ms)
         deadline = Deadline(self._clock, timeout_ms)
         has_waited = False
         while True:
@@ -294,7 +307,8 @@ class Consumer:
             raise error
 
     async def _seek_to(self, timestamp_ms: int, partitions: tuple[TopicPartition, ...]) -> None:
-        chosen = [self._subscription[each] for each in partitions or self.assignment]
+        named = some_partitions(partitions) or self.assignment
+        chosen = [self._subscription[each] for each in named]
         found = await self._find({each.partition: timestamp_ms for each in chosen}, None)
         for each in chosen:
             each.become(found[each.partition].offset)
@@ -302,7 +316,8 @@ class Consumer:
     async def _offsets_at(
         self, timestamp_ms: int, partitions: Iterable[TopicPartition], timeout_ms: float | None
     ) -> dict[TopicPartition, Offset]:
-        found = await self._find(dict.fromkeys(partitions, timestamp_ms), timeout_ms)
+        times = dict.fromkeys(some_partitions(partitions), timestamp_ms)
+        found = await self._find(times, timeout_ms)
         return {partition: each.offset for partition, each in sorted(found.items())}
 
     async def _find(
@@ -315,6 +330,7 @@ class Consumer:
 
     def _deadline(self, timeout_ms: float | None) -> Deadline:
         limit_ms = self._config.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        check_timeout(limit_ms)
         return Deadline(self._clock, limit_ms)
 
     def _check_of_batches(self) -> Callable[[RecordBatch], None]:
@@ -334,8 +350,3 @@ class Consumer:
         """A bug: nobody must wait for what will never come."""
         self._end = self._end or error
         self._bell.ring()
-
-
-def _check_time(timestamp_ms: int) -> None:
-    if timestamp_ms < 0:
-        raise InvalidRequest(f"{timestamp_ms} is no time in milliseconds since 1970")

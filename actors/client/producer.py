@@ -5,9 +5,15 @@ least once if its delivery succeeds; one whose delivery fails may be there too (
 """
 
 from collections.abc import Callable, Sequence
-from typing import Final, Self
+from typing import Self
 
 from actors.client.accumulator import Delivery, RecordMetadata, Unsent, size_bound
+from actors.client.arguments import (
+    check_bytes,
+    check_destination,
+    check_record_time,
+    header_pairs,
+)
 from actors.client.config import ProducerConfig
 from actors.client.connection import Connection
 from actors.client.deadline import Deadline
@@ -20,7 +26,6 @@ from runtime.world import Clock, Network
 from wire.errors import (
     ApiError,
     InvalidRecord,
-    InvalidRequest,
     MalformedMessage,
     MessageTooLarge,
     RequestTimedOut,
@@ -28,8 +33,6 @@ from wire.errors import (
 )
 from wire.ids import BrokerId, TopicPartition
 from wire.records import HEADER_BYTES, Headers
-
-_MAX_TIMESTAMP_MS: Final = 2**63 - 1
 
 
 class Producer:
@@ -107,10 +110,9 @@ class Producer:
             self._sender.batches.is_behind = False
             await self._clock.sleep(0)  # nothing below need wait, and the sender must have its turn
         self._check_open()
+        check_destination(topic, partition)
         record = self._checked(value, key, headers, timestamp_ms)
         deadline = Deadline(self._clock, self._config.max_block_ms)
-        if partition is not None and partition < 0:
-            raise InvalidRequest(f"there is no partition {partition}")
         if not self._metadata.knows(topic, partition):
             await self._await_topic(topic, partition, deadline)
         if not self._sender.memory.try_reserve(record.size):
@@ -130,6 +132,7 @@ class Producer:
     async def partitions_for(self, topic: str) -> tuple[int, ...]:
         """The partitions of a topic; waits up to max.block.ms for it to be known."""
         self._check_open()
+        check_destination(topic, None)
         if not self._metadata.knows(topic, None):
             await self._await_topic(topic, None, Deadline(self._clock, self._config.max_block_ms))
         return self._metadata.partitions(topic)
@@ -182,17 +185,16 @@ class Producer:
         timestamp_ms: int | None,
     ) -> Unsent:
         """The record, if it is one and not too large."""
-        pairs = tuple((name, each) for name, each in headers)
-        for part in (key, value, *(each for _, each in pairs)):
-            if part is not None and not isinstance(part, bytes):
-                raise InvalidRecord(f"{type(part).__name__} is not bytes: {part!r:.80}")
+        check_bytes("value", value)
+        check_bytes("key", key)
+        pairs = header_pairs(headers) if headers != () else ()
         if timestamp_ms is None:
             timestamp_ms = self._clock.now_ms()
-        elif not 0 <= timestamp_ms <= _MAX_TIMESTAMP_MS:
-            raise InvalidRecord(f"{timestamp_ms} is no time in milliseconds since 1970")
+        else:
+            check_record_time(timestamp_ms)
         try:
             size = size_bound(key, value, pairs)
-        except (AttributeError, UnicodeEncodeError) as error:
+        except UnicodeEncodeError as error:
             raise InvalidRecord(f"a header's name is no text: {error}") from error
         most = min(self._config.max_request_size, self._config.buffer_memory)
         if HEADER_BYTES + size > most:

@@ -1,7 +1,8 @@
 """How a producer's batches reach their leaders.
 
 Rule: every batch ends exactly once: acknowledged, refused for good, or too old. What may pass is
-tried again after retry.backoff.ms, with the leaders looked up anew.
+tried again after retry.backoff.ms, with the leaders looked up anew. A batch that cannot be encoded
+fails alone.
 """
 
 from typing import Final
@@ -17,7 +18,7 @@ from runtime.network import NetworkError
 from runtime.tasks import Bell, Tasks
 from runtime.world import Clock
 from wire.data import Produce, ProducePartition, ProduceResult
-from wire.errors import ApiError, ErrorCode, MalformedMessage
+from wire.errors import ApiError, ErrorCode, InvalidRecord, MalformedMessage
 from wire.ids import NO_OFFSET, NO_TIMESTAMP_MS, BrokerId, TopicPartition
 
 LEAST_WAIT_MS: Final = 0.01  # a shorter wait may not move a clock at all
@@ -45,6 +46,7 @@ class Sender:
         self.batches = Accumulator(config, self.memory.release)
         self.flushes = 0  # that go on: nothing lingers meanwhile
         self._requests: dict[BrokerId, int] = {}  # in flight
+        self._has_refused = False  # a batch in this turn, and there may be another behind it
 
     async def run(self) -> None:
         """Send what is ready, then sleep until something may be; ends by being cancelled."""
@@ -54,6 +56,7 @@ class Sender:
 
     def _turn(self) -> float | None:
         """Send what can go now; how long until the next turn is due, if nothing rings."""
+        self._has_refused = False
         now_ms = self._clock.elapsed_ms()
         waits = [self.batches.expire(now_ms)]
         is_urgent = self.flushes > 0 or self.memory.is_short
@@ -64,7 +67,7 @@ class Sender:
             waits.append(self._metadata.keep_fresh(self.batches.partitions))
         for leader, partitions in grouped(ready, self._leader_of).items():
             self._send_to(leader, partitions)
-            if self._config.acks == 0:
+            if self._config.acks == 0 or self._has_refused:
                 waits.append(0)  # no answer will ring, and there may be more
         return min((each for each in waits if each is not None), default=None)
 
@@ -82,7 +85,10 @@ class Sender:
 
     # --- one request -----------------------------------------------------------------------------
 
-    def _send(self, leader: BrokerId, batches: list[ProducerBatch]) -> None:
+    def _send(self, leader: BrokerId, taken: list[ProducerBatch]) -> None:
+        batches = [each for each in taken if self._can_be_encoded(each)]
+        if not batches:
+            return
         for batch in batches:
             batch.attempts += 1
         request = Produce(
@@ -95,6 +101,17 @@ class Sender:
         else:
             self._requests[leader] = self._requests.get(leader, 0) + 1
             self._tasks.start(self._exchange(leader, request, batches))
+
+    def _can_be_encoded(self, batch: ProducerBatch) -> bool:
+        try:
+            batch.encoded()
+        except Exception as error:  # noqa: BLE001 - told to those whose records they are
+            why = f"{type(error).__name__}: {error}"
+            refusal = InvalidRecord(f"records for {batch.partition} cannot be encoded: {why}")
+            self.batches.fail(batch, refusal)
+            self._has_refused = True
+            return False
+        return True
 
     def _send_unanswered(
         self, leader: BrokerId, request: Produce, batches: list[ProducerBatch]

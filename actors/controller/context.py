@@ -118,6 +118,7 @@ class ControllerContext:
         self.offline_dirs: dict[BrokerId, PartitionSet] = {}
         # In sync in a former life of their broker, while others stayed: see note_returned.
         self.returned: dict[TopicPartition, tuple[BrokerId, ...]] = {}
+        self.reborn_leaders: set[TopicPartition] = set()  # led by a broker that came back
         self.topics_to_delete: dict[str, None] = {}
         self.topics_ineligible: set[str] = set()
         self.topics_deleting: set[str] = set()
@@ -141,6 +142,10 @@ class ControllerContext:
         returned = tuple(each for each in live if brokers[each].epoch > written)
         if returned and len(returned) < len(live):
             self.returned[partition] = returned
+        elif found.leader in returned:
+            # It may have lost its tail, and would write other records at the same offsets in the
+            # same leader epoch: no follower could tell the two apart. Another epoch begins.
+            self.reborn_leaders.add(partition)
 
     @property
     def live_brokers(self) -> list[BrokerId]:

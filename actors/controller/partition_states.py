@@ -87,8 +87,10 @@ class PartitionStates:
                 phase = NEW
             else:
                 is_live = context.is_online(partition, leadership.leader)
+                is_live = is_live and partition not in context.reborn_leaders
                 phase = ONLINE if is_live else OFFLINE
             self._move(partition, phase)
+        context.reborn_leaders.clear()
         await self.trigger_online()
 
     async def trigger_online(self, topic: str | None = None) -> None:

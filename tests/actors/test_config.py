@@ -4,7 +4,8 @@ from dataclasses import FrozenInstanceError, fields
 
 import pytest
 
-from actors.config import BadConfig, BrokerConfig
+from actors.client.config import ConsumerConfig, ProducerConfig
+from actors.config import BadConfig, BrokerConfig, options_of
 
 LEAST = {
     "broker_id": 0,
@@ -211,6 +212,80 @@ def test_a_value_above_the_largest_possible_is_refused(key: str, most: int):
 
     name = key.replace("_", ".")
     assert str(refused.value) == f"{name} is {most + 1}; it must be {most} or less"
+
+
+@pytest.mark.parametrize(
+    ("kind", "wrong", "sentence"),
+    [
+        (BrokerConfig, {"broker_id": "1"}, "broker.id is '1'; it must be a whole number"),
+        (BrokerConfig, {"broker_id": True}, "broker.id is True; it must be a whole number"),
+        (BrokerConfig, {"num_partitions": "3"}, "num.partitions is '3'; it must be a whole number"),
+        (BrokerConfig, {"num_partitions": 3.0}, "num.partitions is 3.0; it must be a whole number"),
+        (BrokerConfig, {"num_partitions": None}, "num.partitions is None; it must be a whole"),
+        (
+            BrokerConfig,
+            {"auto_create_topics_enable": "false"},
+            "auto.create.topics.enable is 'false'; it must be True or False",
+        ),
+        (BrokerConfig, {"log_cleaner_enable": 1}, "log.cleaner.enable is 1; it must be True or"),
+        (BrokerConfig, {"broker_rack": 5}, "broker.rack is 5; it must be text or None"),
+        (
+            BrokerConfig,
+            {"log_cleaner_min_cleanable_ratio": "0.5"},
+            "log.cleaner.min.cleanable.ratio is '0.5'; it must be a number",
+        ),
+        (
+            BrokerConfig,
+            {"log_cleaner_min_cleanable_ratio": float("nan")},
+            "log.cleaner.min.cleanable.ratio is nan; it must be a number",
+        ),
+        (BrokerConfig, {"log_cleanup_policy": ["delete"]}, "log.cleanup.policy is ['delete']; it"),
+        (ProducerConfig, {"batch_size": "x"}, "batch.size is 'x'; it must be a whole number"),
+        (ProducerConfig, {"acks": "1"}, "acks is '1'; it must be a whole number"),
+        (ProducerConfig, {"acks": True}, "acks is True; it must be a whole number"),
+        (ConsumerConfig, {"group_id": 5}, "group.id is 5; it must be text or None"),
+        (ConsumerConfig, {"check_crcs": "true"}, "check.crcs is 'true'; it must be True or False"),
+    ],
+)
+def test_a_value_of_another_type_is_refused(kind, wrong, sentence):
+    given = {"broker_id": 1} if kind is BrokerConfig else {}
+
+    with pytest.raises(BadConfig) as refused:
+        kind(**given | wrong)
+
+    assert str(refused.value).startswith(sentence)
+
+
+def test_a_whole_number_is_a_number():
+    assert BrokerConfig(broker_id=1, log_cleaner_min_cleanable_ratio=1)
+
+
+def test_all_is_what_kafkas_clients_call_acks_of_minus_one():
+    assert ProducerConfig(acks="all") == ProducerConfig(acks=-1)
+
+
+def test_settings_come_with_dots_or_with_underscores():
+    given = {"num.partitions": 3, "min_insync_replicas": 2}
+
+    assert options_of(BrokerConfig, given) == {"num_partitions": 3, "min_insync_replicas": 2}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"num.partition": 1}, "there is no setting num.partition; num.partitions is the nearest"),
+        ({"num_partition": 1}, "there is no setting num.partition; num.partitions is the nearest"),
+        ({"xyzzy": 1}, "there is no setting xyzzy"),
+        ({7: 1}, "there is no setting 7"),
+        ({"num.partitions": 1, "num_partitions": 1}, "num.partitions is given twice, with dots"),
+        ({"broker.id": 4}, "broker.id is 4; it must not be given"),
+    ],
+)
+def test_settings_that_are_none_are_refused_by_name(wrong, sentence):
+    with pytest.raises(BadConfig) as refused:
+        options_of(BrokerConfig, wrong, own=("broker_id",))
+
+    assert str(refused.value).startswith(sentence)
 
 
 def test_a_setting_that_kafka_does_not_have_is_refused():

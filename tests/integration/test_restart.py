@@ -78,3 +78,17 @@ async def test_all_that_was_acknowledged_is_there_after_a_start_with_the_same_fo
         assert now is not None
         assert now.offset >= offset
     assert after.offset == sum(partition == 0 for partition, _ in found)
+
+
+async def test_a_cluster_that_is_up_again_knows_its_topics(tmp_path):
+    names = {f"topic-{number}" for number in range(20)}
+    async with Cluster(3, data=tmp_path) as cluster:
+        for name in sorted(names):
+            await cluster.admin().create_topic(name, partitions=3, replication_factor=3)
+
+    async with Cluster(3, data=tmp_path) as cluster:
+        found = [set(node.replica_manager.cache.topics) for node in cluster.nodes.values()]
+        listed = set(await cluster.admin().list_topics())
+
+    assert found == [names] * 3
+    assert listed == names

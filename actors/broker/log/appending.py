@@ -160,13 +160,19 @@ def _check_from_producer(batch: RecordBatch, config: LogConfig) -> None:
         raise InvalidRecord(
             f"{header.record_count} records at {header.last_offset_delta + 1} offsets"
         )
-    if config.is_compacted and not header.is_control:
+    # As LogValidator.validateBatch: markers are written by brokers.
+    if header.is_control:
+        raise InvalidRecord("a control batch, and a producer may not write any")
+    try:
+        compression = header.compression
+    except CorruptRecordBatch as error:
+        raise InvalidRecord(str(error)) from error
+    if config.is_compacted and compression is Compression.NONE:
         _check_keys(batch)
 
 
 def _check_keys(batch: RecordBatch) -> None:
     """Compaction keeps the last record of a key, so each must have one."""
-    if batch.header.compression is Compression.NONE:
-        for record in decode_records(batch):
-            if record.key is None:
-                raise InvalidRecord("a record without a key, for a log that is compacted")
+    for record in decode_records(batch):
+        if record.key is None:
+            raise InvalidRecord("a record without a key, for a log that is compacted")

@@ -6,12 +6,13 @@ import pytest
 
 from actors.broker.api import ROUTES
 from tests.support.drive import Drive
-from tests.support.orders import leader_and_isr, order
+from tests.support.orders import leader_and_isr, order, stop, stop_replica, update_metadata
 from wire.admin import DeleteTopics, DeleteTopicsResponse
 from wire.codec import decode, encode
 from wire.control import AlterPartition, LeaderAndIsr, LeaderAndIsrResponse, StopReplicaResponse
+from wire.data import Fetch, FetchPartition
 from wire.errors import ErrorCode
-from wire.ids import TopicPartition
+from wire.ids import BrokerId, Offset, TopicPartition
 from wire.message import CODES
 from wire.metadata import (
     ApiVersions,
@@ -31,6 +32,17 @@ async def drive(sim):
     drive.forget()
     drive.answers.clear()
     return drive
+
+
+def a_fetch(*, by: int, max_wait_ms: int = 0) -> Fetch:
+    wanted = FetchPartition(partition=ORDERS, fetch_offset=Offset(0), max_bytes=100)
+    return Fetch(
+        replica_id=BrokerId(by),
+        max_wait_ms=max_wait_ms,
+        min_bytes=1,
+        max_bytes=100,
+        partitions=(wanted,),
+    )
 
 
 async def answer_to(drive, payload: bytes) -> object:
@@ -131,6 +143,41 @@ async def test_requests_leave_room_in_an_inbox_for_what_the_node_itself_tells(
     unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     assert sorted(answers) == sorted([ErrorCode.BROKER_NOT_AVAILABLE, unknown, unknown])
     assert again is unknown  # what is answered counts no more
+
+
+@pytest.mark.parametrize(
+    ("request_", "is_taken"),
+    [
+        (leader_and_isr(order(ORDERS, 2, 0)), True),
+        (stop_replica(stop(ORDERS, 0)), True),
+        (update_metadata(), True),
+        (a_fetch(by=1), True),
+        (a_fetch(by=-1), False),
+    ],
+    ids=["LeaderAndIsr", "StopReplica", "UpdateMetadata", "follower", "consumer"],
+)
+async def test_clients_that_wait_do_not_keep_the_cluster_from_its_work(
+    drive, monkeypatch, request_, is_taken
+):
+    monkeypatch.setattr("actors.broker.api.MOST_UNANSWERED", 0)
+
+    response = await answer_to(drive, encode(request_))
+
+    assert (response.error_code is not ErrorCode.BROKER_NOT_AVAILABLE) == is_taken
+    assert (response.error_code is ErrorCode.NONE) == is_taken
+
+
+async def test_a_followers_fetch_that_waits_takes_no_clients_place(sim, drive, monkeypatch):
+    await drive.create("orders", [2, 1])
+    monkeypatch.setattr("actors.broker.api.MOST_UNANSWERED", 1)
+    waiting = asyncio.ensure_future(drive.call(2, encode(a_fetch(by=1, max_wait_ms=1_000))))
+    await sim.sleep(100)
+    assert not waiting.done()
+
+    response = await drive.ask(2, Metadata(), MetadataResponse)
+
+    assert response.controller_id == 1
+    await waiting
 
 
 async def test_an_administrators_request_for_a_full_inbox_is_refused_by_topic(drive, monkeypatch):

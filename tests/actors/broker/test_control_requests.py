@@ -87,6 +87,21 @@ async def test_a_broker_that_is_no_replica_takes_no_order(drive):
 
 
 @pytest.mark.behaviour("B135")
+@pytest.mark.parametrize(
+    ("topic", "number"),
+    [("x" * 250, 0), ("a/b", 0), ("../orders", 0), ("nul\0", 0), ("", 0), (".", 0), ("neg", -1)],
+)
+async def test_a_partition_that_no_folder_can_be_named_for_is_refused_alone(drive, topic, number):
+    odd = TopicPartition(topic, number)
+
+    codes = await tell(drive, 2, order(odd, 2, 0), order(ORDERS, 2, 0))
+
+    assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.NONE]
+    assert drive.hosted(2, topic, number) is None
+    assert drive.hosted(2, "orders").leader == 2
+
+
+@pytest.mark.behaviour("B135")
 async def test_a_replica_on_a_failed_disk_takes_no_order(drive):
     await tell(drive, 2, order(ORDERS, 2, 0), order(SALES, 2, 0))
     await break_disk(drive, 2, ORDERS)

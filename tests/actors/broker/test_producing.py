@@ -47,6 +47,21 @@ async def test_acks_all_is_answered_once_all_in_sync_replicas_have_the_records(s
     assert led.waiting == (0, 0)
 
 
+async def test_only_a_coordinator_writes_the_offsets_of_groups(sim):
+    """A record there that makes no sense would silence every coordinator that reads it."""
+    led = await Led.start(sim)
+    offsets = TopicPartition("__consumer_offsets", 0)
+    records = memoryview(bytes(batch_of(b"forged")))
+    entries = (ProducePartition(offsets, records), ProducePartition(ORDERS, records))
+
+    answer = await led.drive.ask(
+        1, Produce(acks=1, timeout_ms=1_000, partitions=entries), ProduceResponse
+    )
+
+    codes = [each.error_code for each in answer.partitions]
+    assert codes == [ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.NONE]
+
+
 @pytest.mark.behaviour("B161", "B163")
 async def test_a_leader_alone_in_sync_commits_on_append(sim):
     led = await Led.start(sim, isr=[1])

@@ -2,6 +2,8 @@
 
 import pytest
 
+from actors.broker.log.log import Log
+from actors.broker.serving import MAX_WAIT_MS
 from tests.support.data import batch_of, values_in
 from tests.support.led import EPOCH, ORDERS, Led, at
 from tests.support.orders import stop, stop_replica
@@ -130,6 +132,72 @@ async def test_more_bytes_than_may_come_are_not_waited_for(led):
     waiting = led.later(led.fetch(0, by=8, **fields))
 
     assert await took_ms(led, waiting, until_ms=50) < 10
+
+
+@pytest.mark.behaviour("B165")
+async def test_nor_more_than_the_broker_lets_come(sim):
+    led = await Led.start(sim, overrides={"fetch_max_bytes": 5_000})
+    await led.produce(b"x" * 6_000)
+
+    waiting = led.later(led.fetch(0, by=8, max_wait_ms=9_000, min_bytes=50_000))
+
+    assert await took_ms(led, waiting, until_ms=50) < 10
+
+
+@pytest.mark.behaviour("B165")
+@pytest.mark.parametrize("by", [-1, 8])
+async def test_what_is_not_yet_enough_is_not_read_at_every_append(sim, monkeypatch, by):
+    led = await Led.start(sim, isr=[1])
+    await led.produce(b"x" * 20_000)
+    waiting = led.later(led.fetch(0, by=by, max_wait_ms=9_000, min_bytes=50_000))
+    await sim.sleep(100)
+    reads, read = [], Log.read
+    monkeypatch.setattr(Log, "read", lambda *args, **more: reads.append(0) or read(*args, **more))
+
+    for _ in range(5):
+        await led.produce(b"y")
+    assert (reads, waiting.done()) == ([], False)
+    await led.produce(b"z" * 30_000)
+
+    assert len(values_in((await waiting).records)) == 7
+    assert len(reads) == 1
+
+
+@pytest.mark.behaviour("B165")
+async def test_who_waits_for_much_is_told_of_an_error_at_once(led):
+    waiting = led.later(led.fetch(0, by=8, epoch=EPOCH, max_wait_ms=9_000, min_bytes=50_000))
+    await led.sim.sleep(100)
+
+    await led.lead(epoch=EPOCH + 1)
+
+    assert await took_ms(led, waiting, until_ms=50) < 10
+    assert waiting.result().error_code is ErrorCode.FENCED_LEADER_EPOCH
+
+
+@pytest.mark.behaviour("B165")
+async def test_much_may_come_from_several_partitions(sim):
+    led = await Led.start(sim, isr=[1], partitions=2)
+    offsets = {at(0): 0, at(1): 0}
+    waiting = led.later(led.fetch_of(offsets, max_wait_ms=9_000, min_bytes=10_000))
+    await led.produce_to({at(0): batch_of(b"a" * 6_000)}, 1, 0)
+    await sim.sleep(100)
+    assert not waiting.done()
+
+    await led.produce_to({at(1): batch_of(b"b" * 6_000)}, 1, 0)
+
+    assert await took_ms(led, waiting, until_ms=50) < 10
+
+
+@pytest.mark.behaviour("B165")
+async def test_nobody_waits_for_weeks(led):
+    waiting = led.later(led.fetch(0, max_wait_ms=2**31 - 1))
+    await led.sim.sleep(MAX_WAIT_MS - 1_000)
+    assert led.waiting == (0, 1)
+
+    await led.sim.sleep(2_000)
+
+    assert led.waiting == (0, 0)
+    waiting.cancel()  # the client may have gone before
 
 
 @pytest.mark.behaviour("B165")

@@ -81,6 +81,32 @@ async def test_where_nobody_stayed_one_that_came_back_leads(drive):
     assert drive.state("orders").isr == (2, 3)
 
 
+async def test_a_leader_that_came_back_with_all_others_begins_another_epoch(drive):
+    """Else it writes other records at offsets that a follower has in the same epoch."""
+    await drive.create("orders", [2, 3])
+    epoch = drive.state("orders").leader_epoch
+
+    await come_back_unnoticed(drive, 2, 3)
+
+    assert drive.state("orders").leader == 2
+    assert drive.state("orders").leader_epoch > epoch
+    assert drive.state("orders").isr == (2, 3)
+
+
+async def test_after_a_power_cut_of_the_whole_cluster_every_leader_has_another_epoch(drive):
+    await drive.create("orders", [1, 2, 3])
+    epoch = drive.state("orders").leader_epoch
+    for broker in (1, 2, 3):
+        drive.vanish(broker)
+
+    for broker in (1, 2, 3):
+        await drive.cluster.start_broker(broker)
+    await drive.settle()
+
+    assert drive.state("orders").leader_epoch > epoch
+    assert sorted(drive.state("orders").isr) == [1, 2, 3]
+
+
 async def test_a_session_that_was_lost_with_the_controllers_is_a_life_that_ended(drive):
     orders = await drive.create("orders", [2, 3])
     epoch = drive.state("orders").leader_epoch

@@ -6,12 +6,13 @@ from contextlib import closing
 from typing import Any
 
 import pytest
+from crc32c import crc32c
 
 from actors.broker.log.config import LogConfig
 from actors.broker.log.log import Log
 from runtime.files import Disk
 from wire.ids import LeaderEpoch, Offset
-from wire.records import BatchHeader, Record, batches, encode_batch, verify
+from wire.records import CRC_STARTS_AT, BatchHeader, Record, batches, encode_batch, verify
 
 FOLDER = "orders-0"
 NOW_MS = 1_000_000
@@ -28,6 +29,13 @@ def a_batch(*values: bytes, at_ms: int | Iterable[int] = NOW_MS, base_offset: in
             for number, (value, time_ms) in enumerate(zip(values, times, strict=True))
         ]
     )
+
+
+def with_attributes(batch: bytearray, attributes: int) -> bytearray:
+    """The batch with these, whatever they claim, and the CRC that belongs to its bytes."""
+    struct.pack_into(">h", batch, CRC_STARTS_AT, attributes)
+    struct.pack_into(">I", batch, CRC_STARTS_AT - 4, crc32c(bytes(batch[CRC_STARTS_AT:])))
+    return batch
 
 
 def from_leader(value: bytes, base_offset: int, epoch: int = 0) -> bytearray:

@@ -3,6 +3,7 @@
 import tracemalloc
 from collections.abc import Iterator
 from dataclasses import replace
+from itertools import product
 from pathlib import Path
 from random import Random
 
@@ -15,6 +16,7 @@ from actors.broker.log.appending import (
 )
 from actors.broker.log.config import CleanupPolicy, LogConfig, TimestampType
 from actors.broker.log.log import Log
+from actors.broker.log.reading import available
 from actors.config import BadConfig
 from runtime.disk import RealDisk
 from runtime.files import Disk
@@ -32,11 +34,20 @@ from tests.actors.broker.log.logs import (
     headers_of,
     opened,
     read_all,
+    with_attributes,
 )
 from tests.wire.kafka_python import MemoryRecords
 from wire.errors import CorruptRecordBatch, InvalidRecord, MessageTooLarge, OffsetOutOfRange
 from wire.ids import NO_TIMESTAMP_MS, LeaderEpoch, Offset
-from wire.records import Record, batches, encode_batch, verify
+from wire.records import (
+    Attributes,
+    Compression,
+    Record,
+    batches,
+    encode_batch,
+    holds_a_batch,
+    verify,
+)
 
 GOOD = bytes(a_batch(b"good"))
 
@@ -156,6 +167,20 @@ class TestAppendAsLeader:
         ]
         with pytest.raises(InvalidRecord, match="2 records at 6 offsets"):
             log.append_as_leader(encode_batch(records), EPOCH, NOW_MS)
+
+    @pytest.mark.parametrize("attributes", [Attributes.CONTROL, 5, 6, 7])
+    @pytest.mark.parametrize("policy", list(CleanupPolicy))
+    def test_what_only_a_broker_may_write_or_nobody_can_unpack_is_refused(
+        self, disk: Disk, attributes: int, policy: CleanupPolicy
+    ) -> None:
+        log = opened(disk, replace(SMALL, cleanup_policy=frozenset({policy})))
+
+        with pytest.raises(InvalidRecord):
+            log.append_as_leader(with_attributes(a_batch(b"a"), attributes), EPOCH, NOW_MS)
+
+        assert log.log_end_offset == 0
+        log.append_as_leader(with_attributes(a_batch(b"a"), Compression.ZSTD), EPOCH, NOW_MS)
+        log.abandon()
 
     def test_a_compacted_log_wants_keys(self, disk: Disk) -> None:
         log = opened(disk, replace(SMALL, cleanup_policy=frozenset({CleanupPolicy.COMPACT})))
@@ -308,6 +333,19 @@ class TestRead:
                 offset = found[-1] + 1
             assert found == list(range(min(bound, 20)))
 
+    def test_how_much_a_read_would_find_is_known_without_it(self, log: Log) -> None:
+        for number in range(6):
+            log.append_as_leader(a_batch(*[b"x" * number] * (number % 3 + 1)), EPOCH, NOW_MS)
+        end = log.log_end_offset
+        assert len(log.segments) > 1
+
+        for offset, bound, is_first in product(range(end + 1), range(end + 1), (True, False)):
+            for most in range(0, 400, 7):
+                at, upto = Offset(offset), Offset(bound)
+                read = log.read(at, most, upto, min_one_batch=is_first)
+                expected = len(read) if holds_a_batch(read) else 0
+                assert available(log.segments, at, most, upto, is_first) == expected
+
     def test_a_batch_across_the_bound_is_left_out(self, log: Log) -> None:
         log.append_as_leader(a_batch(b"a", b"b", b"c"), EPOCH, NOW_MS)
 
@@ -352,6 +390,26 @@ class TestOffsetForTimestamp:
         found = log.offset_for_timestamp(20)
 
         assert (found.offset, found.timestamp_ms, found.leader_epoch) == (2, 30, 3)
+
+    @pytest.mark.parametrize("attributes", [0, 7], ids=["garbage", "no codec"])
+    def test_a_batch_that_cannot_be_decoded_counts_as_its_header_says(
+        self, log: Log, attributes: int
+    ) -> None:
+        """Or who asks for a time would never get past it. A follower takes what its leader has."""
+        append(log, b"a", at_ms=10)
+        bad = a_batch(b"b", b"c", at_ms=20, base_offset=1)
+        bad[61:] = b"\xff" * (len(bad) - 61)
+        log.append_as_follower(with_attributes(bad, attributes), NOW_MS, may_fall=True)
+        append(log, b"d", at_ms=30, epoch=0)
+
+        found = [log.offset_for_timestamp(time_ms) for time_ms in (10, 15, 20, 25)]
+
+        assert [(each.offset, each.timestamp_ms) for each in found] == [
+            (0, 10),
+            (1, 20),
+            (1, 20),
+            (3, 30),
+        ]
 
 
 class TestRoll:
