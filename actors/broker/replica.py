@@ -12,6 +12,8 @@ what must be durable or told to others is the replica manager's work.
 from collections.abc import Callable, Iterable
 from typing import Final
 
+from msgspec import Struct
+
 from actors.broker.log.appending import Appended
 from actors.broker.log.log import Log
 from actors.broker.partition import HostedPartition
@@ -24,42 +26,39 @@ LONG_AGO_MS: Final = float("-inf")
 OpenLog = Callable[[TopicPartition], Log]
 
 
-class Line:
+# Of these there are two for each partition that is led, for the garbage collector not to visit.
+class Line(Struct, gc=False, eq=False):
     """When a follower's fetcher asked, last and before: one for all partitions that it asks for."""
 
-    __slots__ = ("asked_before_ms", "asked_ms")
-
-    def __init__(self) -> None:
-        self.asked_before_ms = self.asked_ms = LONG_AGO_MS
+    asked_before_ms: float = LONG_AGO_MS
+    asked_ms: float = LONG_AGO_MS
 
     def ask(self, now_ms: float) -> None:
         """It asks for all that it asks for, named or not."""
         self.asked_before_ms, self.asked_ms = self.asked_ms, now_ms
 
 
-class Follower:
+NEVER_ASKED: Final = Line()
+
+
+class Follower(Struct, gc=False, eq=False):
     """What a leader knows of another replica (B158).
 
     In a fetch session a partition that has not changed is not named again, but asked for all the
     same; so what such requests mean is worked out when it is needed.
     """
 
-    __slots__ = (
-        "_asked_ms",
-        "_caught_up_ms",
-        "_end_when_asked",
-        "_line",
-        "log_end_offset",
-        "log_start_offset",
-    )
+    _caught_up_ms: float
+    _line: Line
+    log_end_offset: Offset = NO_OFFSET  # unknown until it asks
+    log_start_offset: Offset = NO_OFFSET
+    _asked_ms: float = LONG_AGO_MS
+    _end_when_asked: Offset = NO_OFFSET  # the leader's, at that time
 
-    def __init__(self, caught_up_ms: float) -> None:
-        self.log_end_offset: Offset = NO_OFFSET  # unknown until it asks
-        self.log_start_offset: Offset = NO_OFFSET
-        self._caught_up_ms = caught_up_ms
-        self._asked_ms = LONG_AGO_MS
-        self._end_when_asked: Offset = NO_OFFSET  # the leader's, at that time
-        self._line = Line()
+    @classmethod
+    def unheard(cls, caught_up_ms: float) -> "Follower":
+        """One that has not asked yet."""
+        return cls(caught_up_ms, NEVER_ASKED)
 
     def asked(self, offset: Offset, log_start: Offset, leader_end: Offset, line: Line) -> None:
         """It asks for what follows this offset, so it has all before; `line` has the time."""
@@ -177,7 +176,7 @@ class Replica:
         if self.log is not None:
             self.log.begin_epoch(hosted.leader_epoch)
         self.followers = {
-            each: Follower(now_ms if each in hosted.isr else LONG_AGO_MS)
+            each: Follower.unheard(now_ms if each in hosted.isr else LONG_AGO_MS)
             for each in hosted.replicas
             if each != hosted.me
         }

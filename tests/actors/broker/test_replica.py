@@ -37,7 +37,7 @@ class Asking:
 
 @pytest.mark.behaviour("B158")
 def test_who_asks_for_the_end_has_all_at_that_moment():
-    follower = Follower(LONG_AGO_MS)
+    follower = Follower.unheard(LONG_AGO_MS)
 
     Asking(follower).names(5, end=5, now_ms=100)
 
@@ -46,7 +46,7 @@ def test_who_asks_for_the_end_has_all_at_that_moment():
 
 @pytest.mark.behaviour("B158")
 def test_who_asks_for_what_was_the_end_when_it_last_asked_had_all_then():
-    follower = Follower(LONG_AGO_MS)
+    follower = Follower.unheard(LONG_AGO_MS)
     asking = Asking(follower)
     asking.names(0, end=5, now_ms=100)
     assert follower.caught_up_ms(Offset(5)) == LONG_AGO_MS
@@ -58,7 +58,7 @@ def test_who_asks_for_what_was_the_end_when_it_last_asked_had_all_then():
 
 @pytest.mark.behaviour("B158")
 def test_who_asks_for_less_than_the_end_of_its_last_time_had_all_no_later_than_before():
-    follower = Follower(50)
+    follower = Follower.unheard(50)
     asking = Asking(follower)
     asking.names(0, end=5, now_ms=100)
 
@@ -69,7 +69,7 @@ def test_who_asks_for_less_than_the_end_of_its_last_time_had_all_no_later_than_b
 
 @pytest.mark.behaviour("B158")
 def test_a_session_that_says_nothing_new_asks_at_the_end_all_the_same():
-    follower = Follower(LONG_AGO_MS)
+    follower = Follower.unheard(LONG_AGO_MS)
     asking = Asking(follower)
     asking.names(5, end=5, now_ms=100)
 
@@ -80,7 +80,7 @@ def test_a_session_that_says_nothing_new_asks_at_the_end_all_the_same():
 
 @pytest.mark.behaviour("B158")
 def test_idle_requests_after_an_append_do_not_say_that_the_follower_has_it():
-    follower = Follower(LONG_AGO_MS)
+    follower = Follower.unheard(LONG_AGO_MS)
     asking = Asking(follower)
     asking.names(5, end=5, now_ms=100)
     asking.is_idle(700)
@@ -94,7 +94,7 @@ def test_idle_requests_after_an_append_do_not_say_that_the_follower_has_it():
 
 @pytest.mark.behaviour("B158")
 def test_another_line_does_not_speak_for_a_follower_that_has_left_it():
-    follower = Follower(LONG_AGO_MS)
+    follower = Follower.unheard(LONG_AGO_MS)
     former, present = Asking(follower), Asking(follower)
     former.names(5, end=5, now_ms=100)
     present.names(5, end=5, now_ms=200)
@@ -123,7 +123,7 @@ class EagerFollower:
 @pytest.mark.parametrize("seed", range(40))
 def test_what_is_worked_out_late_is_what_kafka_works_out_at_each_request(seed):
     dice = Random(seed)
-    follower, eager = Follower(LONG_AGO_MS), EagerFollower()
+    follower, eager = Follower.unheard(LONG_AGO_MS), EagerFollower()
     asking, offset, end, now_ms = Asking(follower), 0, 0, 0.0
     asking.names(offset, end, now_ms)
     eager.asked(offset, end, now_ms)
