@@ -93,7 +93,7 @@ async def test_other_peoples_tools_find_the_same_records_in_the_same_files_of_al
         stems = [each.removesuffix(".log") for each in logs]
         assert all(len(stem) == 20 and stem.isdigit() for stem in stems)
         expected = {f"{stem}.{kind}" for stem in stems for kind in ("log", "index", "timeindex")}
-        assert names == expected | {"leader-epoch-checkpoint"}
+        assert names == expected | {"leader-epoch-checkpoint", "partition.metadata"}
 
 
 @pytest.mark.behaviour("B172", "B173")
