@@ -37,15 +37,18 @@ def pack(message: Message) -> bytes | Parted:
     """The message for the way: whole, or its records beside it if they are many."""
     if not isinstance(message, Produce | FetchResponse):
         return encode(message)
-    records = tuple(each.records for each in message.partitions)
-    if not all(each is None or isinstance(each.obj, bytes) for each in records):
-        return encode(message)  # its owner could still change it
-    size = sum(each.nbytes for each in records if each is not None)
+    records = [each.records for each in message.partitions]
+    size = 0
+    for each in records:
+        if each is not None:
+            if not isinstance(each.obj, bytes):
+                return encode(message)  # its owner could still change it
+            size += each.nbytes
     if size < WORTH_SPARING * max(1, len(records)):
         return encode(message)
     bare = tuple(replace(each, records=_NOTHING) for each in message.partitions)
     head = encode(replace(message, partitions=bare))
-    return Parted(head, records, len(head) + size)
+    return Parted(head, tuple(records), len(head) + size)
 
 
 def unpack(payload: bytes | Payload) -> AnyMessage:

@@ -316,8 +316,7 @@ class Fetcher(Actor):
             partition: position
             for partition, wanted in asked.items()
             if (position := self._positions.get(partition)) is not None
-            and position.state is FetchState.FETCHING
-            and self._wanted(partition, position) == wanted
+            and self._session.wanted.get(partition) is wanted
         }
 
     def _sound(
