@@ -9,7 +9,7 @@ what must be durable or told to others is the replica manager's work.
         |--- consumers read ---|--- followers read, too ---|
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Final
 
 from msgspec import Struct
@@ -285,11 +285,6 @@ class Replica:
         """After a truncation: no high watermark lies beyond the log (B173)."""
         self.high_watermark = min(self.high_watermark, self.log_end_offset)
         self.high_watermark = max(self.high_watermark, self.log_start_offset)
-
-
-def under_replicated(replicas: Iterable[Replica]) -> int:
-    """How many of these are led here and lack a replica that should be in sync."""
-    return sum(each.hosted.is_under_replicated for each in replicas)
 
 
 Replicas = dict[TopicPartition, Replica]
