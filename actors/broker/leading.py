@@ -127,7 +127,7 @@ class Leading:
     ) -> None:
         """Append to partitions, each by itself, and answer for all of them at once."""
         results: dict[TopicPartition, ProduceResult] = {}
-        required: dict[TopicPartition, tuple[LeaderEpoch, Offset]] = {}
+        required: dict[TopicPartition, Offset] = {}
         woken: dict[Reader, None] = {}
         for partition, records in batches.items():
             try:
@@ -140,7 +140,7 @@ class Leading:
                 results[partition] = _refused(partition, error)
             else:
                 results[partition] = _appended(partition, appended)
-                required[partition] = (replica.leader_epoch, Offset(appended.last_offset + 1))
+                required[partition] = Offset(appended.last_offset + 1)
                 for reader in self.serving.readers.changed(partition):
                     reader.is_due = reader.is_due or appended.has_rolled
                     woken[reader] = None

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from runtime.ref import Timer
 from wire.data import ProduceResult
 from wire.errors import ErrorCode
-from wire.ids import NO_OFFSET, LeaderEpoch, Offset, TopicPartition
+from wire.ids import NO_OFFSET, Offset, TopicPartition
 
 
 class Waiting:
@@ -22,11 +22,11 @@ class Waiting:
     def __init__(
         self,
         results: dict[TopicPartition, ProduceResult],
-        required: dict[TopicPartition, tuple[LeaderEpoch, Offset]],
+        required: dict[TopicPartition, Offset],
         answer: Callable[[tuple[ProduceResult, ...]], None],
     ) -> None:
         self.results = results
-        self.required = required  # in which epoch, and how far the high watermark must rise
+        self.required = required  # how far the high watermark must rise
         self.answer = answer
         self.timer: Timer | None = None
 
@@ -48,7 +48,7 @@ class Purgatory:
     def committed(self, partition: TopicPartition, upto: Offset, code: ErrorCode) -> None:
         """The high watermark has risen; `code` says whether enough replicas are in sync (B163)."""
         queue = self._of.get(partition)
-        while queue and queue[0].required[partition][1] <= upto:
+        while queue and queue[0].required[partition] <= upto:
             self._settle(queue.popleft(), partition, code)
         self._tidy(partition)
 

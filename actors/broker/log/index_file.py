@@ -5,13 +5,17 @@ else. As in Kafka it is read as memory. Unlike Kafka's it is as long as its entr
 by system calls: a full disk is then an error and not a signal, and a close has nothing to trim.
 """
 
+from abc import ABC, abstractmethod
 from bisect import bisect_right
 from collections.abc import Sequence
 from itertools import islice
 from operator import le, lt
-from typing import Final
+from typing import Final, Generic, TypeVar
 
 from runtime.files import Disk
+from wire.ids import Offset
+
+Entry = TypeVar("Entry")
 
 _BLOCK: Final = 16  # so many entries are read at once
 
@@ -114,3 +118,27 @@ class IndexFile:
     def close(self) -> None:
         """Let go of the file."""
         self._file.close()
+
+
+class Index(ABC, Generic[Entry]):
+    """What an index of offsets and one of times share: a table, and its last entry decoded."""
+
+    def __init__(
+        self, disk: Disk, path: str, base_offset: Offset, max_bytes: int, entry_bytes: int
+    ) -> None:
+        self.entries = IndexFile(disk, path, entry_bytes, max_bytes)
+        self._base_offset = base_offset
+        self._last = self.entries.last, self._decode(self.entries.last)
+
+    @property
+    def last(self) -> Entry:
+        """The last entry, or what stands for one before the first."""
+        entry, last = self._last
+        if entry is not self.entries.last:  # every append asks: it is decoded once
+            last = self._decode(self.entries.last)
+            self._last = self.entries.last, last
+        return last
+
+    @abstractmethod
+    def _decode(self, entry: bytes) -> Entry:
+        """What an entry's bytes say; of none, what stands before the first."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from actors.broker.log.config import MAX_INT32
-from actors.broker.log.index_file import IndexFile, IndexFull, count_rising
+from actors.broker.log.index_file import Index, IndexFull, count_rising
 from runtime.files import Disk
 from wire.ids import NO_TIMESTAMP_MS, Offset
 
@@ -26,22 +26,11 @@ class TimestampOffset(NamedTuple):
     offset: Offset
 
 
-class TimeIndex:
+class TimeIndex(Index[TimestampOffset]):
     """The latest timestamp so far, every few kilobytes of a segment."""
 
     def __init__(self, disk: Disk, path: str, base_offset: Offset, max_bytes: int) -> None:
-        self.entries = IndexFile(disk, path, _ENTRY.size, max_bytes)
-        self._base_offset = base_offset
-        self._last = self.entries.last, self._decode(self.entries.last)
-
-    @property
-    def last(self) -> TimestampOffset:
-        """The last entry, or one before all time."""
-        entry, last = self._last
-        if entry is not self.entries.last:  # every append asks: it is decoded once
-            last = self._decode(self.entries.last)
-            self._last = self.entries.last, last
-        return last
+        super().__init__(disk, path, base_offset, max_bytes, _ENTRY.size)
 
     @property
     def is_full(self) -> bool:

@@ -7,7 +7,7 @@ import pytest
 from actors.broker.purgatory import Purgatory, Waiting
 from wire.data import ProduceResult
 from wire.errors import ErrorCode
-from wire.ids import NO_OFFSET, LeaderEpoch, Offset, TopicPartition
+from wire.ids import NO_OFFSET, Offset, TopicPartition
 
 pytestmark = pytest.mark.behaviour("B164")
 
@@ -35,7 +35,7 @@ class Request:
             each: ProduceResult(partition=each, base_offset=Offset(end - 1))
             for each, end in ends.items()
         }
-        required = {each: (LeaderEpoch(0), end) for each, end in ends.items()}
+        required = dict(ends)
         self.answers = []
         self.timer = Clock()
         self.waiting = Waiting(results, required, self.answers.append)
