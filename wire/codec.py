@@ -18,11 +18,18 @@ from wire.errors import MalformedMessage
 from wire.groups import GroupRequest, GroupResponse
 from wire.message import Message, Request
 from wire.metadata import ClusterRequest, ClusterResponse
+from wire.observation import ObservationRequest, ObservationResponse
 
 MAX_MESSAGE_BYTES: Final = 100 * 1024 * 1024  # as Kafka's socket.request.max.bytes
 
 AnyRequest: TypeAlias = (
-    ControlRequest | DataRequest | ClusterRequest | GroupRequest | AdminRequest | ConfigRequest
+    ControlRequest
+    | DataRequest
+    | ClusterRequest
+    | GroupRequest
+    | AdminRequest
+    | ConfigRequest
+    | ObservationRequest
 )
 AnyResponse: TypeAlias = (
     ControlResponse
@@ -31,6 +38,7 @@ AnyResponse: TypeAlias = (
     | GroupResponse
     | AdminResponse
     | ConfigResponse
+    | ObservationResponse
 )
 AnyMessage: TypeAlias = AnyRequest | AnyResponse
 

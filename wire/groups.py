@@ -85,5 +85,18 @@ class OffsetFetch(Request[OffsetFetchResponse], frozen=True, kw_only=True):
     require_stable: bool = False  # wait for commits of transactions still open
 
 
-GroupRequest: TypeAlias = FindCoordinator | OffsetCommit | OffsetFetch
-GroupResponse: TypeAlias = FindCoordinatorResponse | OffsetCommitResponse | OffsetFetchResponse
+class ListGroupsResponse(Message, frozen=True, kw_only=True):
+    """The groups that this broker coordinates, sorted."""
+
+    error_code: ErrorCode = ErrorCode.NONE
+    groups: tuple[str, ...] = ()
+
+
+class ListGroups(Request[ListGroupsResponse], frozen=True, kw_only=True):
+    """Client → each broker: which groups do you coordinate?"""
+
+
+GroupRequest: TypeAlias = FindCoordinator | OffsetCommit | OffsetFetch | ListGroups
+GroupResponse: TypeAlias = (
+    FindCoordinatorResponse | OffsetCommitResponse | OffsetFetchResponse | ListGroupsResponse
+)

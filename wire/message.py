@@ -48,6 +48,8 @@ CODES: Final[Mapping[str, int]] = {
     "OffsetCommitResponse": 403,
     "OffsetFetch": 404,
     "OffsetFetchResponse": 405,
+    "ListGroups": 406,
+    "ListGroupsResponse": 407,
     # admin.py
     "CreateTopics": 500,
     "CreateTopicsResponse": 501,
@@ -68,6 +70,9 @@ CODES: Final[Mapping[str, int]] = {
     "DescribeConfigsResponse": 601,
     "IncrementalAlterConfigs": 602,
     "IncrementalAlterConfigsResponse": 603,
+    # observation.py
+    "Observe": 700,
+    "ObserveResponse": 701,
 }
 
 

@@ -25,7 +25,7 @@ from wire.configs import DescribeConfigs, IncrementalAlterConfigs
 from wire.control import ControlledShutdown, LeaderAndIsr, StopReplica, UpdateMetadata
 from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
 from wire.errors import BrokerNotAvailable, ErrorCode, MalformedMessage
-from wire.groups import FindCoordinator, OffsetCommit, OffsetFetch
+from wire.groups import FindCoordinator, ListGroups, OffsetCommit, OffsetFetch
 from wire.message import CODES, Message
 from wire.metadata import (
     ApiVersionRange,
@@ -50,6 +50,7 @@ ROUTES: Final[Mapping[type[Message], str]] = {
     FindCoordinator: "group-coordinator",
     OffsetCommit: "group-coordinator",
     OffsetFetch: "group-coordinator",
+    ListGroups: "group-coordinator",
     ControlledShutdown: "controller",
     ElectLeaders: "controller",
     AlterPartitionReassignments: "controller",

@@ -44,6 +44,7 @@ from runtime.world import World
 from wire.data import ProduceResult
 from wire.errors import (
     ApiError,
+    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     ErrorCode,
     InvalidRequest,
@@ -53,6 +54,8 @@ from wire.groups import (
     CoordinatorType,
     FindCoordinator,
     FindCoordinatorResponse,
+    ListGroups,
+    ListGroupsResponse,
     OffsetCommit,
     OffsetFetch,
 )
@@ -138,10 +141,20 @@ class GroupCoordinator(Actor):
                     shard = self._shards.of(request.group_id)
                     self._lease.check(shard.led_since_ms)
                     asked.answer(fetch(request, shard.offsets))
+                case ListGroups():
+                    asked.answer(ListGroupsResponse(groups=self._groups()))
                 case _:
                     raise InvalidRequest(f"{type(request).__name__} is not for a coordinator.")
         except ApiError as error:
             asked.answer(refusal(request, error))
+
+    def _groups(self) -> tuple[str, ...]:
+        """As Kafka: if any partition is still being read, the list would be short of its groups."""
+        if len(self._shards.loaded()) < len(self._shards.all()):
+            raise CoordinatorLoadInProgress(f"{OFFSETS_TOPIC} is being read.")
+        return tuple(
+            sorted(group for shard in self._shards.all() for group in shard.offsets.groups())
+        )
 
     # --- who coordinates --------------------------------------------------------------------------
 

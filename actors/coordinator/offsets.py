@@ -61,6 +61,10 @@ class CommittedOffsets:
         """Whether the group has committed anything."""
         return group in self._groups
 
+    def groups(self) -> list[str]:
+        """All that have committed something."""
+        return [group for group, entries in self._groups.items() if entries]
+
     def get(self, group: str, partition: TopicPartition) -> OffsetValue | None:
         """What a group last committed for a partition."""
         entry = self._groups.get(group, {}).get(partition)

@@ -39,6 +39,7 @@ STRATEGIES: dict[type[inspect.Type], Callable[[Any], st.SearchStrategy[Any]]] = 
     ),
     inspect.IntType: _integers,
     inspect.EnumType: lambda kind: st.sampled_from(list(kind.cls)),
+    inspect.FloatType: lambda _: st.floats(allow_nan=False),
     inspect.StrType: lambda _: st.text(max_size=12),
     inspect.BoolType: lambda _: st.booleans(),
     inspect.NoneType: lambda _: st.none(),
