@@ -6,6 +6,7 @@ taken down by a crash of one of its actors. The next life is another Node in ano
 
 from collections.abc import Callable
 from enum import Enum
+from functools import partial
 from typing import Final
 
 from actors.administration.auto_topics import OFFSETS_TOPIC
@@ -28,6 +29,7 @@ from runtime.ref import Ref
 from runtime.system import System
 from runtime.world import World
 from wire.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, Endpoint
+from wire.observation import Observe, ObserveResponse
 from wire.trace import BrokerStateChanged
 
 PATIENCE: Final = 2  # session time-outs: a server looks at its sessions only every tick
@@ -60,7 +62,7 @@ class Node:
         endpoints: tuple[Endpoint, ...],
         *,
         on_down: Callable[["Node", str], None] | None = None,
-        on_state: Callable[["Node"], None] | None = None,
+        observe: Callable[["Node", Observe], ObserveResponse] | None = None,
     ) -> None:
         self.config = config
         self.world = world
@@ -68,7 +70,7 @@ class Node:
         self.state = NodeState.STARTING
         self.broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
         self._on_down = on_down
-        self._on_state = on_state
+        self._observe = None if observe is None else partial(observe, self)
         self.system = System(world.node, world.trace, on_down=self._went_down)
         me = BrokerId(config.broker_id)
         self.replica_manager = ReplicaManager(
@@ -104,6 +106,18 @@ class Node:
         }
 
     @property
+    def address(self) -> str:
+        """Where its own door is."""
+        first = self.endpoints[0]
+        return f"{first.host}:{first.port}"
+
+    def directory(self) -> dict[str, str]:
+        """All brokers that this one knows, itself included, and where they can be reached."""
+        nodes = self.replica_manager.cache.nodes()
+        known = {node_name(each.id): f"{each.host}:{each.port}" for each in nodes}
+        return {self.world.node: self.address, **known}
+
+    @property
     def is_controller(self) -> bool:
         """Whether this broker is the one."""
         return self.controller.is_active and self.system.is_up
@@ -116,7 +130,7 @@ class Node:
         epoch = await self._register(refs["registration"])
         # As KafkaServer: nobody is answered before. What is meant for a former life would be taken
         # by one that does not know its own epoch yet, and that has lost what the former one had.
-        self.system.start("api", Api(self.world, refs))
+        self.system.start("api", Api(self.world, refs, self._observe))
         if self.state is NodeState.STARTING:
             self._become(NodeState.RUNNING)
         return epoch
@@ -166,8 +180,6 @@ class Node:
         if state is not self.state:
             self.state = state
             self.world.trace(BrokerStateChanged(state.value))
-            if self._on_state is not None:
-                self._on_state(self)
 
     def _went_down(self, reason: str) -> None:
         self.replica_manager.abandon()

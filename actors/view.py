@@ -95,7 +95,12 @@ class ClusterView(Struct, frozen=True):
         return sum(each.is_under_replicated for each in self.partitions.values())
 
 
-def assemble(seen: Mapping[int, ObserveResponse], brokers: Mapping[int, BrokerView]) -> ClusterView:
+def assemble(
+    seen: Mapping[int, ObserveResponse],
+    brokers: Mapping[int, BrokerView],
+    *,
+    with_offsets: bool = True,
+) -> ClusterView:
     """What the brokers that answer say, as one; `brokers` is what is known of them otherwise."""
     active = max(
         (each for each in seen.values() if each.controller_epoch != NOT_ACTIVE),
@@ -122,7 +127,7 @@ def assemble(seen: Mapping[int, ObserveResponse], brokers: Mapping[int, BrokerVi
             for broker, view in sorted(brokers.items())
         },
         partitions=partitions,
-        offsets=_offsets(seen),
+        offsets=_offsets(seen) if with_offsets else {},
     )
 
 

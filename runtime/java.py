@@ -87,11 +87,11 @@ def ensure_java(machine: Machine | None = None) -> Java:
     except JavaMissing:
         if machine.uid != 0 or not machine.is_debian():
             raise
-    with _alone(machine.package_lock):
+    with alone_with_packages(machine):
         try:
             return find_java(machine)  # whoever held the lock may have installed it
         except JavaMissing:
-            _install(machine)
+            apt_install(PACKAGES, machine)
     return find_java(machine)
 
 
@@ -130,8 +130,9 @@ def _ask(executable: Path, machine: Machine) -> Java | None:
 
 
 @contextmanager
-def _alone(package_lock: Path) -> Iterator[None]:
-    descriptor = os.open(package_lock, os.O_RDONLY)
+def alone_with_packages(machine: Machine) -> Iterator[None]:
+    """Keep other processes of ours from installing meanwhile."""
+    descriptor = os.open(machine.package_lock, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX)
         yield
@@ -139,14 +140,14 @@ def _alone(package_lock: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _install(machine: Machine) -> None:
-    """Let apt-get try one package after the other. Whether it helped is for find_java to say."""
-    sys.stderr.write(f"understudy: installing {PACKAGES[0]} with apt-get\n")
+def apt_install(packages: Sequence[str], machine: Machine) -> None:
+    """Let apt-get try one package after the other. Whether it helped is for the caller to see."""
+    sys.stderr.write(f"understudy: installing {packages[0]} with apt-get\n")
     environment = {**machine.environment, "DEBIAN_FRONTEND": "noninteractive"}
     install = ("apt-get", "install", "-y", "--no-install-recommends")
     try:
         machine.run(("apt-get", "update"), environment)  # if it fails, an older list may do
-        for package in PACKAGES:
+        for package in packages:
             if machine.run((*install, package), environment) == 0:
                 return
     except FileNotFoundError:

@@ -7,7 +7,7 @@ the calls that were begun before it broke, and none that was begun later: those 
 """
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
@@ -106,9 +106,16 @@ class Endpoint:
     """Calls over any transport."""
 
     def __init__(
-        self, address: str, transport: Transport, trace: NodeTrace, *, first_correlation: int = 1
+        self,
+        address: str,
+        transport: Transport,
+        trace: NodeTrace,
+        *,
+        first_correlation: int = 1,
+        unreachable: Collection[str] = (),
     ) -> None:
         self._address = address
+        self._unreachable = unreachable  # what is sent there is lost: a fault, which others change
         self._transport = transport
         self._trace = trace
         # A restarted node must not take an answer to its former life for one to this life.
@@ -245,6 +252,8 @@ class Endpoint:
     def _send(
         self, kind: FrameKind, correlation: int, to: str, payload: bytes | Parted, carry: Carry
     ) -> None:
+        if to in self._unreachable:
+            return
         under_way = payload if isinstance(payload, Parted) else memoryview(payload)
         carry(Frame(kind, correlation, self._address, to, CAUSE.get()[0], under_way))
 

@@ -8,7 +8,8 @@ import asyncio
 import random
 import secrets
 import time
-from collections.abc import Awaitable, Callable
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
@@ -22,7 +23,9 @@ from runtime.tracing import Trace
 from runtime.websocket import WebSocketTransport
 from runtime.world import Clock, World
 from runtime.zookeeper import ZooKeeper
+from wire.trace import FaultHealed, FaultInjected
 
+ZOOKEEPER: Final = "zookeeper"  # the other end of a node's link to the server
 FIRST_CORRELATION_BITS: Final = 40  # of randomness in a node's first call number
 
 
@@ -60,15 +63,25 @@ class RealProcess:
         session_timeout_ms: float = 6_000,
         trace_folder: Path | None = None,
         origin: int = 0,
+        host: str = "127.0.0.1",
+        token: str | None = None,
     ) -> None:
         self.zookeeper = zookeeper
         self.data = data
         self._resolve = resolve
         self._session_timeout_ms = session_timeout_ms
+        self._host = host
+        self._token = token
         self._local = MemoryTransport()
         self._doors: dict[str, WebSocketTransport] = {}
-        self._closing: set[asyncio.Task[None]] = set()
+        self._closing: dict[asyncio.Task[None], str] = {}
+        self._systems: dict[str, System] = {}
+        self._keepers: dict[str, ZooKeeper] = {}
+        # Cuts outlive the nodes at their ends: a node's next life is behind the same cut link.
+        self._unreachable: defaultdict[str, set[str]] = defaultdict(set)
         self.trace = real_trace(recording=trace_folder is not None, origin=origin)
+        self.clock: Clock = RealClock()
+        self._pen = self.trace.at("hand")
         self.recorder: Recorder | None = None
         if trace_folder is not None:
             # Two runs may begin in one second, and in one folder.
@@ -86,27 +99,45 @@ class RealProcess:
         for door in tuple(self._doors.values()):
             await door.close()
         if self._closing:
-            await asyncio.wait(self._closing)
+            await asyncio.wait(tuple(self._closing))
         if self.recorder is not None:
             await self.recorder.close()
 
-    async def open(self, node: str) -> tuple[World, tuple[str, int]]:
-        """A node's World, its keeper not started yet, and where it listens."""
+    async def open(self, node: str, *, port: int = 0) -> tuple[World, tuple[str, int]]:
+        """A node's World, its keeper not started yet, and where it listens; port 0: any."""
+        closing = [task for task, name in self._closing.items() if name == node]
+        if closing:  # its last life's door, whose port may be wanted again
+            await asyncio.wait(closing)
         trace = self.trace.at(node)
         chance = random.Random()
         folder = self.data / node
         folder.mkdir(parents=True, exist_ok=True)
         keeper = ZooKeeper(self.zookeeper, trace, session_timeout_ms=self._session_timeout_ms)
-        door = WebSocketTransport(partial(self._resolve, keeper), trace, local=self._local)
-        self._doors[node] = door
+        door = WebSocketTransport(
+            partial(self._resolve, keeper),
+            trace,
+            host=self._host,
+            port=port,
+            token=self._token,
+            local=self._local,
+        )
         await door.start()
+        self._doors[node], self._keepers[node] = door, keeper
+        if ZOOKEEPER in self._unreachable[node]:
+            keeper.cut()
         correlation = chance.getrandbits(FIRST_CORRELATION_BITS)
         world = World(
             node=node,
             clock=RealClock(),
             random=chance,
             keeper=keeper,
-            network=Endpoint(node, door, trace, first_correlation=correlation),
+            network=Endpoint(
+                node,
+                door,
+                trace,
+                first_correlation=correlation,
+                unreachable=self._unreachable[node],
+            ),
             disk=RealDisk(folder),
             trace=trace,
         )
@@ -119,12 +150,18 @@ class RealProcess:
         return Endpoint(name, self._local, trace, first_correlation=correlation), RealClock()
 
     def adopt(self, system: System) -> None:
-        """Nothing to do: signals and actors need no introduction here."""
+        """Let faults reach this node's actors."""
+        self._systems[system.name] = system
+
+    def publish(self, node: str, directory: Callable[[], Mapping[str, str]]) -> None:
+        """What a node tells visitors: which nodes there are, and where."""
+        self._doors[node].directory = directory
 
     async def leave(self, world: World) -> None:
         """The node has stopped: its session ends at once, and its door closes."""
         await world.keeper.close()
         world.network.close()
+        self._forget(world.node)
         door = self._doors.pop(world.node, None)
         if door is not None:
             await door.close()
@@ -133,11 +170,57 @@ class RealProcess:
         """The node is dead: nothing of it speaks any more."""
         world.keeper.abandon()
         world.network.close()
+        self._forget(world.node)
         door = self._doors.pop(world.node, None)
         if door is not None:
             task = asyncio.get_running_loop().create_task(door.close())
-            self._closing.add(task)
-            task.add_done_callback(self._closing.discard)
+            self._closing[task] = world.node
+            task.add_done_callback(lambda ended: self._closing.pop(ended, None))
+
+    def _forget(self, node: str) -> None:
+        self._systems.pop(node, None)
+        self._keepers.pop(node, None)
+
+    # --- faults ---------------------------------------------------------------------------------
+
+    def kill(self, node: str) -> None:
+        """End a node as a power cut would; whoever waits for its fall calls `lose`."""
+        self._pen(FaultInjected("kill", node, ""))
+        self._systems[node].kill()
+
+    def pause(self, node: str) -> None:
+        """Freeze a node: it handles nothing, and pings nobody."""
+        self._pen(FaultInjected("pause", node, ""))
+        self._systems[node].pause()
+        self._keepers[node].pause()
+
+    def resume(self, node: str) -> None:
+        """Let a frozen node go on."""
+        self._pen(FaultHealed("pause", node))
+        self._keepers[node].resume()
+        self._systems[node].resume()
+
+    async def expire(self, node: str) -> None:
+        """End a node's ZooKeeper session although it is well."""
+        self._pen(FaultInjected("expire session", node, ""))
+        await self._keepers[node].expire()
+
+    def cut(self, source: str, destination: str) -> None:
+        """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
+        self._pen(FaultInjected("cut", source, destination))
+        self._unreachable[source].add(destination)
+        if destination == ZOOKEEPER:
+            self._keepers[source].cut()
+        else:
+            self._unreachable[destination].add(source)
+
+    def heal(self) -> None:
+        """Mend every link."""
+        self._pen(FaultHealed("links", "all"))
+        for there in self._unreachable.values():
+            there.clear()
+        for keeper in self._keepers.values():
+            keeper.mend()
 
 
 def real_trace(*, recording: bool, origin: int = 0) -> Trace:

@@ -8,7 +8,7 @@ after its stamp: a tuple for the two would be visited, which doubled the cost.
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from itertools import count
 from struct import Struct
@@ -19,6 +19,8 @@ import msgspec
 from wire.trace import OUTCOMES, MessageHandled, Stamp, TraceEvent
 
 T = TypeVar("T", list[Stamp | TraceEvent], bytearray)
+
+Listener = Callable[[Stamp, TraceEvent], None]
 
 # Which MessageHandled is going on in this task, in a cell of the task's own: the actor writes the
 # cell for each message, which is cheaper than setting the variable.
@@ -72,7 +74,8 @@ class Trace:
         self.next_id: Callable[[], int] = count((origin << ORIGIN_BITS) + 1).__next__
         self.messages = bytearray()
         self._marked: list[tuple[str, str, str]] = []  # node, actor, message
-        self.listeners: list[Callable[[Stamp, TraceEvent], None]] = []
+        self.listeners: list[Listener] = []  # of everything: each makes all events be made
+        self.watchers: dict[type[TraceEvent], list[Listener]] = {}  # of some kinds of events
         self._events: list[Stamp | TraceEvent] = []
 
     def at(self, node: str) -> "NodeTrace":
@@ -96,6 +99,22 @@ class Trace:
             self._events.extend((stamp, event))
         for listener in self.listeners:
             listener(stamp, event)
+        for watcher in tuple(self.watchers.get(type(event), ())):
+            watcher(stamp, event)
+
+    def watch(self, kinds: Iterable[type[TraceEvent]], watcher: Listener) -> Callable[[], None]:
+        """Hear of events of these kinds; the answer stops that."""
+        chosen = tuple(dict.fromkeys(kinds))
+        for kind in chosen:
+            self.watchers.setdefault(kind, []).append(watcher)
+
+        def stop() -> None:
+            for kind in chosen:
+                self.watchers[kind].remove(watcher)
+                if not self.watchers[kind]:
+                    del self.watchers[kind]
+
+        return stop
 
     def waiting(self) -> tuple[int, int]:
         """How many messages, and how many other events, are in the buffers."""
@@ -139,8 +158,12 @@ class NodeTrace:
 
     @property
     def is_on(self) -> bool:
-        """Whether anybody would see an event: asked before many are made."""
+        """Whether anybody would see any event: asked before many are made."""
         return self.trace.recording or bool(self.trace.listeners)
+
+    def wants(self, kind: type[TraceEvent]) -> bool:
+        """Whether anybody would see an event of this kind."""
+        return self.is_on or kind in self.trace.watchers
 
 
 def microseconds(seconds: float) -> int:

@@ -11,7 +11,7 @@ else ends the connection with a trace event. Bound elsewhere than to loopback, i
 import asyncio
 import hmac
 import ipaddress
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from functools import partial
 from socket import SHUT_RDWR
@@ -36,6 +36,7 @@ from wire.frame import (
 from wire.trace import FrameRefused
 
 PATH: Final = "/frames"
+NODES_PATH: Final = "/nodes"  # which nodes can be reached where: for who knows one address only
 QUEUE_FRAMES: Final = 10_000  # that wait for one connection; more break it
 QUEUE_BYTES: Final = 2 * MAX_FRAME_BYTES
 HEARTBEAT_S: Final = 15
@@ -43,6 +44,7 @@ CONNECT_TIMEOUT_S: Final = 5
 GOODBYE_S: Final = 1
 
 Resolve = Callable[[str], Awaitable[str | None]]  # a node's address → host:port, if it is known
+Directory = Callable[[], Mapping[str, str]]  # a node's address → host:port
 Socket = web.WebSocketResponse | aiohttp.ClientWebSocketResponse
 Pair = tuple[str, str]  # (the node here, the node there)
 
@@ -61,7 +63,7 @@ class WebSocketTransport:
         local: MemoryTransport | None = None,
         max_frame_bytes: int = MAX_FRAME_BYTES,
     ) -> None:
-        if not _is_loopback(host) and not token:
+        if not is_loopback(host) and not token:
             raise ValueError(f"{host} is not loopback: a token is needed to listen there")
         self.host = host
         self.port = port
@@ -70,6 +72,7 @@ class WebSocketTransport:
         self._token = token
         self._max_bytes = max_frame_bytes
         self._local = local or MemoryTransport()  # shared by the nodes of one process
+        self.directory: Directory = self._here  # what is answered at NODES_PATH
         self._own: dict[str, Endpoint] = {}  # those whose answers leave by this door
         self._links: dict[Pair, _Line] = {}  # opened here, and in use
         self._lines: set[_Line] = set()  # all that are not gone, whoever opened them
@@ -80,11 +83,16 @@ class WebSocketTransport:
         """Listen; the port is known afterwards."""
         app = web.Application()
         app.router.add_get(PATH, self._serve)
+        app.router.add_get(NODES_PATH, self._tell_nodes)
         self._runner = web.AppRunner(app, access_log=None, shutdown_timeout=GOODBYE_S)
         await self._runner.setup()
         site = web.TCPSite(self._runner, self.host, self.port)
         await site.start()
         self.port = self._runner.addresses[0][1]
+        self.visit()
+
+    def visit(self) -> None:
+        """Open connections to others from now on; who only visits does not listen."""
         self._session = aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0))
 
     async def close(self) -> None:
@@ -174,17 +182,25 @@ class WebSocketTransport:
                 raise ConnectionRefusedError(f"nobody knows where {destination} is")
             if self._session is None:
                 raise ConnectionAbortedError("this process is not on the network")
-            headers = {} if self._token is None else {"Authorization": f"Bearer {self._token}"}
             return await self._session.ws_connect(
                 f"http://{where}{PATH}",
-                headers=headers,
+                headers=bearer(self._token),
                 max_msg_size=self._max_bytes + 1,  # aiohttp refuses what is not below it
                 heartbeat=HEARTBEAT_S,
                 compress=0,
                 timeout=aiohttp.ClientWSTimeout(ws_close=GOODBYE_S),
             )
 
-    async def _serve(self, request: web.Request) -> web.StreamResponse:
+    def _here(self) -> Mapping[str, str]:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return dict.fromkeys(sorted(self._own), f"{host}:{self.port}")
+
+    async def _tell_nodes(self, request: web.Request) -> web.Response:
+        self._check_visitor(request)
+        return web.json_response(dict(self.directory()))
+
+    def _check_visitor(self, request: web.Request) -> str:
+        """Who asks, if it may."""
         remote = request.remote or "unknown"
         if not self._has_token(request):
             self._refuse(remote, "it has not shown the token")
@@ -192,6 +208,10 @@ class WebSocketTransport:
         if "Origin" in request.headers:
             self._refuse(remote, "a page in a browser: no node sends an Origin")
             raise web.HTTPForbidden
+        return remote
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
+        remote = self._check_visitor(request)
         socket = web.WebSocketResponse(
             max_msg_size=self._max_bytes + 1,
             heartbeat=HEARTBEAT_S,
@@ -329,6 +349,11 @@ class _Line:
                 return
 
 
+def bearer(token: str | None) -> dict[str, str]:
+    """What shows the token, if there is one."""
+    return {} if token is None else {"Authorization": f"Bearer {token}"}
+
+
 async def _hang_up(socket: Socket) -> None:
     """Say goodbye, but not for long; then cut the connection, whatever is still unsent."""
     tcp = socket.get_extra_info("socket")
@@ -352,7 +377,8 @@ def _frame_in(message: aiohttp.WSMessage, max_bytes: int) -> Frame:
     return decode_frame(message.data, max_bytes=max_bytes)
 
 
-def _is_loopback(host: str) -> bool:
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach it."""
     if host == "localhost":
         return True
     try:

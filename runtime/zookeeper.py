@@ -10,7 +10,9 @@ one expires, and is stopped from doing so, since only the owner knows when it is
 # ruff: noqa: SLF001
 
 import asyncio
+import errno
 import logging
+import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -66,8 +68,50 @@ Arm = Callable[[Any], None]
 logging.getLogger("kazoo").setLevel(logging.ERROR)  # what matters is told as a SessionEvent
 
 
+class _Line:
+    """The link to the server, as faults on purpose leave it; shared with kazoo's thread."""
+
+    def __init__(self) -> None:
+        self.goes_on = threading.Event()  # cleared: the thread stands still, as a paused process's
+        self.goes_on.set()
+        self.is_cut = False  # nothing comes or goes; kazoo notices by itself
+        self.mended = threading.Event()
+
+
 class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
     """No threads but the connection's own: callbacks run on it, in the order of the socket."""
+
+    def __init__(self, line: _Line) -> None:
+        super().__init__()
+        self._line = line
+        self._is_released = False
+
+    def release(self) -> None:
+        """The session ends, whatever is wrong with the link."""
+        self._is_released = True
+        self._line.goes_on.set()
+        self._line.mended.set()
+
+    def select(self, *args: Any, **options: Any) -> Any:
+        """Wait for the socket as kazoo asks, unless the node is paused or its link is cut."""
+        ready = self._nothing(args) if self._is_cut else super().select(*args, **options)
+        if not self._is_released:
+            self._line.goes_on.wait()
+        return ([], [], []) if self._is_cut else ready
+
+    def create_connection(self, *args: Any, **options: Any) -> Any:
+        """Connect, unless the link is cut."""
+        if self._is_cut:
+            raise OSError(errno.EHOSTUNREACH, "the link to ZooKeeper is cut")
+        return super().create_connection(*args, **options)
+
+    @property
+    def _is_cut(self) -> bool:
+        return self._line.is_cut and not self._is_released
+
+    def _nothing(self, args: Sequence[Any]) -> Any:
+        self._line.mended.wait(args[-1])
+        return ([], [], [])
 
     def start(self) -> None:
         self._running = True
@@ -114,14 +158,16 @@ class _Answer:
 class _Session:
     """One KazooClient, from its first connection to its end."""
 
-    def __init__(self, keeper: "ZooKeeper", hosts: str, timeout_ms: float, number: int) -> None:
+    def __init__(
+        self, keeper: "ZooKeeper", hosts: str, timeout_ms: float, number: int, line: _Line
+    ) -> None:
         self.loop = asyncio.get_running_loop()
         self.number = number
         self.id = 0
         self.client = KazooClient(
             hosts=hosts,
             timeout=timeout_ms / 1000,
-            handler=_Handler(),
+            handler=_Handler(line),
             connection_retry=KazooRetry(max_tries=-1, delay=0.02, backoff=1.5, max_delay=0.5),
         )
         self._keeper = keeper
@@ -160,11 +206,13 @@ class _Session:
     async def close(self) -> None:
         """End the session at the server, and the thread here."""
         self._is_over = True
+        self.client.handler.release()
         await asyncio.to_thread(self._stop)
 
     def hang_up(self) -> None:
         """Drop the connection and tell the server nothing, as a killed process does."""
         self._is_over = True
+        self.client.handler.release()
         self.client._stopped.set()
         self.client._queue.append((_CONNECTION_DROP, None))
         self._wake()
@@ -257,6 +305,7 @@ class ZooKeeper(SessionKeeper):
         self._root = check_path(chroot.rstrip("/")) if chroot and chroot != "/" else ""
         self._session_timeout_ms = session_timeout_ms
         self._session: _Session | None = None
+        self._line = _Line()
 
     @property
     def session_id(self) -> int:
@@ -288,6 +337,33 @@ class ZooKeeper(SessionKeeper):
         if session is not None:
             session.hang_up()
             self._become(SessionState.CLOSED)
+
+    # --- faults on purpose ----------------------------------------------------------------------
+
+    def pause(self) -> None:
+        """Ping nobody and hear nothing, as a process that stands still."""
+        self._line.goes_on.clear()
+
+    def resume(self) -> None:
+        """Go on; the session may be over by now."""
+        self._line.goes_on.set()
+
+    def cut(self) -> None:
+        """Lose all that goes to the server or comes from it."""
+        self._line.mended.clear()
+        self._line.is_cut = True
+
+    def mend(self) -> None:
+        """The server can be reached again."""
+        self._line.is_cut = False
+        self._line.mended.set()
+
+    async def expire(self) -> None:
+        """End the session although its owner is well: somebody else closes it at the server."""
+        client = self._current().client
+        await asyncio.to_thread(_close_session, self.hosts, client.client_id)
+
+    # --------------------------------------------------------------------------------------------
 
     async def get(self, path: str, *, watch: Receiver | None = None) -> ZNode:
         """Read a znode; the watch is set only if there is one."""
@@ -331,7 +407,9 @@ class ZooKeeper(SessionKeeper):
     async def _open(self) -> None:
         self._previous_id = self.session_id
         self._count += 1
-        self._session = session = _Session(self, self.hosts, self._session_timeout_ms, self._count)
+        self._session = session = _Session(
+            self, self.hosts, self._session_timeout_ms, self._count, self._line
+        )
         try:
             await session.connect()
         except KeeperUnreachable:
@@ -428,6 +506,15 @@ class ZooKeeper(SessionKeeper):
 
     def _bare(self, path: str) -> str:
         return path.removeprefix(self._root) or "/" if self._root else path
+
+
+def _close_session(hosts: str, client_id: tuple[int, bytes]) -> None:
+    other = KazooClient(hosts=hosts, client_id=client_id, timeout=CONNECT_TIMEOUT_MS / 1000)
+    try:
+        other.start(timeout=CONNECT_TIMEOUT_MS / 1000)
+        other.stop()
+    finally:
+        other.close()
 
 
 def _parts(paths: Sequence[str]) -> list[Sequence[str]]:

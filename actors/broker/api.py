@@ -4,7 +4,7 @@ Rule: whatever bytes come in, exactly one answer goes out, and bad bytes harm no
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Final
 
 from actors.asked import Asked, refusal
@@ -34,6 +34,7 @@ from wire.metadata import (
     DescribeCluster,
     Metadata,
 )
+from wire.observation import Observe, ObserveResponse
 from wire.parted import pack, unpack
 from wire.trace import FrameRefused
 
@@ -75,8 +76,14 @@ CONTROL: Final = (LeaderAndIsr, StopReplica, UpdateMetadata)
 class Api(Actor):
     """Takes what other nodes and clients send, and passes it to whoever answers it."""
 
-    def __init__(self, world: World, handlers: Mapping[str, Ref]) -> None:
+    def __init__(
+        self,
+        world: World,
+        handlers: Mapping[str, Ref],
+        observe: Callable[[Observe], ObserveResponse] | None = None,
+    ) -> None:
         super().__init__()
+        self._observe = observe
         self._world = world
         self._handlers = handlers
         self._unanswered = Counter[str]()  # by handler
@@ -106,6 +113,8 @@ class Api(Actor):
         handler = self._handlers.get(ROUTES.get(type(request), ""))
         if isinstance(request, ApiVersions):
             message.reply(encode(api_versions()))
+        elif isinstance(request, Observe) and self._observe is not None:
+            message.reply(encode(self._observe(request)))
         elif handler is None:
             message.reply(encode(unsupported()))
         else:
@@ -135,7 +144,7 @@ def _is_of_the_cluster(request: Message) -> bool:
 
 def api_versions() -> Message:
     """All that is answered here, by its msgpack code."""
-    names = ["ApiVersions", *(request.__name__ for request in ROUTES)]
+    names = ["ApiVersions", "Observe", *(request.__name__ for request in ROUTES)]
     codes = sorted(CODES[name] for name in names)
     return ApiVersionsResponse(api_keys=tuple(ApiVersionRange(code, 0, 0) for code in codes))
 

@@ -192,7 +192,7 @@ class Leading:
         appended = replica.append(records, self._world.clock.now_ms())
         if not replica.is_named:
             name_log(self._world.disk, replica)
-        if self._world.trace.is_on:
+        if self._world.trace.wants(RecordsAppended):
             partition = replica.partition
             self._world.trace(
                 RecordsAppended(
@@ -229,7 +229,7 @@ class Leading:
 
     def trace_high_watermark(self, replica: Replica, role: str) -> None:
         """Leave word of where it is now."""
-        if self._world.trace.is_on:
+        if self._world.trace.wants(HighWatermarkMoved):
             at = replica.partition
             self._world.trace(
                 HighWatermarkMoved(

@@ -13,6 +13,7 @@ from actors.broker.metadata import AwaitMetadata, leaders_are
 from actors.broker.registration import Registered, Renew
 from actors.config import BrokerConfig
 from actors.controller.candidate import holder, is_mended, register, remove
+from actors.controller.context import ControllerContext
 from actors.controller.events import (
     Expired,
     LeaderAndIsrAnswered,
@@ -111,6 +112,7 @@ class Controller(Actor):
         self._channels = Channels(world, system, self.ref, name_of)
         self._system = system
         self._reign: Reign | None = None
+        self.established: ControllerContext | None = None  # what it believes, once it has read all
         self.times = EventTimes()  # of all events, in office or not (B026)
         self.active_id: BrokerId = NO_BROKER  # who is the controller, as this broker believes
 
@@ -223,11 +225,12 @@ class Controller(Actor):
             self._world.trace(ControllerEventFailed("failover", repr(error)))
             await self._give_up(f"it could not take office: {error!r}")  # B010
             return
+        self.established = office.context
         if self._config.auto_leader_rebalance_enable:
             self._reign.scheduler = self.after(FIRST_REBALANCE_MS, RebalanceDue(epoch))
 
     def _resign(self, reason: str) -> None:
-        reign, self._reign = self._reign, None
+        reign, self._reign, self.established = self._reign, None, None
         if reign is None:
             return
         reign.end()

@@ -334,7 +334,7 @@ class PartitionStates:
     ) -> None:
         self._context.lead(partition, written)
         self.elections += 1
-        if self._trace.is_on:
+        if self._trace.wants(LeaderElected):
             self._trace(
                 LeaderElected(
                     partition.topic,

@@ -6,7 +6,6 @@ arrives, and calls `check` after each; the first thing that is wrong is raised t
 
 from collections.abc import Callable
 
-from actors.cluster import NodeCluster
 from actors.faults.answers import (
     PATIENCE_MS,
     CommittedOffsetsAreNotLost,
@@ -19,6 +18,7 @@ from actors.faults.matching import LogsAreContiguous, LogsMatch
 from actors.faults.promises import CommittedIsNeverLost, VisibleIsNeverLost
 from actors.faults.sight import Sight
 from actors.faults.watermarks import HighWatermarksAreSound
+from actors.node_cluster import NodeCluster
 from wire.codec import AnyMessage
 from wire.errors import MalformedMessage
 from wire.frame import Frame, FrameKind

@@ -10,8 +10,8 @@ from typing import NamedTuple
 from actors.broker.log.log import Log
 from actors.broker.partition import HostedPartition
 from actors.broker.replica import Replica
-from actors.cluster import NodeCluster
 from actors.node import Node
+from actors.node_cluster import NodeCluster
 from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from wire.records import batches
 

@@ -5,7 +5,7 @@ numbered, so that a new part does not shift the dice of the others.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterable
+from collections.abc import Callable, Coroutine, Iterable, Mapping
 from random import Random
 from typing import Any, Final, Self, TypeVar
 
@@ -74,6 +74,7 @@ class Simulator:
         self.zookeeper = SimulatedZooKeeper(
             self.random("zookeeper"), session_timeout_ms=session_timeout_ms
         )
+        self.clock: Clock = SimulatedClock(self.loop)
         self._pen = self.trace.at("simulator")
         self.routine: frozenset[str] = frozenset()  # calls that go on for ever, and mean nothing
         self._events = 0  # that mean something
@@ -113,9 +114,12 @@ class Simulator:
         self._worlds[node] = world
         return world
 
-    async def open(self, node: str) -> tuple[World, tuple[str, int]]:
+    async def open(self, node: str, *, port: int = 0) -> tuple[World, tuple[str, int]]:
         """A node's World, and where it would listen."""
-        return self.world(node), (node, 9092)
+        return self.world(node), (node, port or 9092)
+
+    def publish(self, node: str, directory: Callable[[], Mapping[str, str]]) -> None:
+        """Nobody visits a simulated world."""
 
     def client(self, name: str) -> tuple[Network, Clock]:
         """A place on the network for somebody who is no node."""
@@ -239,6 +243,10 @@ class Simulator:
         self._check_lives(node)
         self._injected("expire session", node)
         self.zookeeper.expire(node)
+
+    async def expire(self, node: str) -> None:
+        """As expire_session; in the real world it takes a while."""
+        self.expire_session(node)
 
     def lose_reply(self, node: str) -> None:
         """Apply the node's next ZooKeeper write, and lose the answer."""

@@ -5,8 +5,9 @@ import weakref
 
 import pytest
 
-from actors.cluster import TOPICS_KNOWN_MS, Cluster, SimulatedCluster
+from actors.cluster import Cluster, SimulatedCluster
 from actors.config import BadConfig
+from actors.node_cluster import TOPICS_KNOWN_MS
 from runtime.keeper import KeeperError
 from wire.znodes import TopicsZNode
 

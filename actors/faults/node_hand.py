@@ -1,0 +1,107 @@
+"""The hand on brokers that live in this process, in either world.
+
+Rule: it knows numbers and asks the cluster; how a thing is broken is the universe's business.
+"""
+
+from actors.faults.hand import ZOOKEEPER, FaultRefused
+from actors.node import Node, NodeState, node_name
+from actors.node_cluster import NodeCluster
+from runtime.simulation.simulator import ZOOKEEPER as ZOOKEEPER_NODE
+
+
+class NodeHand:
+    """Faults for a NodeCluster."""
+
+    def __init__(self, cluster: NodeCluster) -> None:
+        self._cluster = cluster
+        self._cuts: dict[tuple[int, int], None] = {}
+
+    @property
+    def cuts(self) -> tuple[tuple[int, int], ...]:
+        """The links that are cut; 0 is ZooKeeper."""
+        return tuple(self._cuts)
+
+    async def kill(self, broker: int) -> None:
+        """End a broker as a power cut would."""
+        self._up(broker)
+        self._cluster.kill(broker)
+
+    async def restart(self, broker: int) -> None:
+        """Start a broker that is down; one that is up stops in its own time before."""
+        if broker not in self._cluster.brokers:
+            raise FaultRefused(f"there is no broker {broker}; there are {self._known()}")
+        node = self._cluster.nodes.get(broker)
+        if node is not None and node.state in (NodeState.STARTING, NodeState.LEAVING):
+            raise FaultRefused(f"broker {broker} is {node.state.value}: wait for that")
+        if node is not None and node.system.is_up:
+            await self.shut_down(broker)
+        await self._cluster.start_broker(broker)
+
+    async def pause(self, broker: int) -> None:
+        """Freeze a broker."""
+        node = self._up(broker)
+        if node.system.is_paused:
+            raise FaultRefused(f"broker {broker} is paused already")
+        self._cluster.universe.pause(node.world.node)
+
+    async def resume(self, broker: int) -> None:
+        """Let a frozen broker go on."""
+        node = self._up(broker)
+        if not node.system.is_paused:
+            raise FaultRefused(f"broker {broker} is not paused")
+        self._cluster.universe.resume(node.world.node)
+
+    async def shut_down(self, broker: int) -> None:
+        """Stop a broker in its own time."""
+        node = self._up(broker)
+        if node.state is NodeState.LEAVING:
+            raise FaultRefused(f"broker {broker} is leaving already")
+        if node.system.is_paused:
+            self._cluster.universe.resume(node.world.node)
+        await self._cluster.stop_broker(broker)
+
+    async def expire_session(self, broker: int) -> None:
+        """End a broker's ZooKeeper session although it is well."""
+        node = self._up(broker)
+        await self._cluster.universe.expire(node.world.node)
+
+    async def cut(self, broker: int, other: int) -> None:
+        """Lose all that is sent between two brokers, or between a broker and ZooKeeper (0)."""
+        if broker == ZOOKEEPER:
+            broker, other = other, broker
+        if broker == other:
+            raise FaultRefused(f"broker {broker} has no link to itself")
+        for each in (broker, other):
+            if each != ZOOKEEPER and each not in self._cluster.brokers:
+                raise FaultRefused(f"there is no broker {each}; there are {self._known()}")
+        if other == ZOOKEEPER:
+            self._up(broker)
+        link = (broker, other) if other == ZOOKEEPER else (min(broker, other), max(broker, other))
+        if link in self._cuts:
+            raise FaultRefused(f"the link between {_named(broker)} and {_named(other)} is cut")
+        there = ZOOKEEPER_NODE if other == ZOOKEEPER else node_name(other)
+        self._cluster.universe.cut(node_name(broker), there)
+        self._cuts[link] = None
+
+    async def heal(self) -> None:
+        """Mend every link, and let all go on that are paused."""
+        for node in self._cluster.nodes.values():
+            if node.system.is_up and node.system.is_paused:
+                self._cluster.universe.resume(node.world.node)
+        self._cluster.universe.heal()
+        self._cuts.clear()
+
+    def _up(self, broker: int) -> Node:
+        if broker not in self._cluster.brokers:
+            raise FaultRefused(f"there is no broker {broker}; there are {self._known()}")
+        node = self._cluster.nodes.get(broker)
+        if node is None or not node.system.is_up:
+            raise FaultRefused(f"broker {broker} is down")
+        return node
+
+    def _known(self) -> str:
+        return ", ".join(map(str, self._cluster.brokers))
+
+
+def _named(broker: int) -> str:
+    return "ZooKeeper" if broker == ZOOKEEPER else f"broker {broker}"
