@@ -38,6 +38,7 @@ def observe(node: Node, request: Observe) -> ObserveResponse:
         broker_epoch=node.broker_epoch,
         state=node.state.value,
         controller_epoch=NOT_ACTIVE if context is None else context.epoch,
+        brokers=tuple(sorted(node.replica_manager.cache.brokers)),
         replicas=tuple(map(_replica, replicas)) if request.replicas else (),
         partitions=tuple(_partitions(node, context)) if request.partitions else (),
         metrics=_metrics(node) if request.metrics else (),

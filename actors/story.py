@@ -198,9 +198,8 @@ class Teller:
             said.append(f"{_brokers(went)} fell out of sync")
         if came:
             said.append(f"{_brokers(came)} {'is' if len(came) == 1 else 'are'} in sync again")
-        text = (
-            f"{where}: {', '.join([*said, f'in sync are {isr}' if isr else 'nobody is in sync'])}"
-        )
+        said.append(f"in sync are {isr}" if isr else "nobody is in sync")
+        text = f"{where}: {', '.join(said)}"
         level = "warning" if went else "good"
         broker = (*went, *came, -1)[0]
         return _of(where, stamp, "isr", level, text, broker)

@@ -6,18 +6,15 @@ gave one.
 """
 
 import asyncio
-import ctypes
 import importlib.util
 import os
 import shutil
-import signal
 import socket
-import sys
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Self
 
+from runtime.child import die_with_parent
 from runtime.java import ensure_java
 
 READY_TIMEOUT_MS: Final = 30_000
@@ -25,7 +22,6 @@ POLL_MS: Final = 20
 ANSWER_MS: Final = 1_000
 STOP_TIMEOUT_MS: Final = 5_000
 PORT_TRIES: Final = 5
-PR_SET_PDEATHSIG: Final = 1
 
 # What a standalone server needs of Spark's folder of jars; the whole of it takes longer to open.
 JARS: Final = (
@@ -164,7 +160,7 @@ class EmbeddedZooKeeper:
                 stdout=log,
                 stderr=log,
                 start_new_session=True,  # a Ctrl-C is for us: brokers deregister first
-                preexec_fn=_die_with_parent(os.getpid()),
+                preexec_fn=die_with_parent(os.getpid()),
             )
         await self._ready(self._process)
 
@@ -233,18 +229,3 @@ async def _is_ok(host: str, port: int) -> bool:
                 writer.close()
     except (OSError, TimeoutError):
         return False
-
-
-_LIBC: Final = ctypes.CDLL(None, use_errno=True) if sys.platform == "linux" else None
-
-
-def _die_with_parent(parent: int) -> Callable[[], None]:
-    """What the child does between fork and exec."""
-
-    def ask_kernel() -> None:
-        if _LIBC is not None:
-            _LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
-            if os.getppid() != parent:  # it died before the kernel was asked
-                os._exit(1)
-
-    return ask_kernel

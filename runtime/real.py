@@ -54,7 +54,7 @@ Resolve = Callable[[Keeper, str], Awaitable[str | None]]
 class RealProcess:
     """What the nodes of one process share: a trace, a folder, the address of ZooKeeper."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a process is told
         self,
         *,
         resolve: Resolve,
@@ -62,6 +62,7 @@ class RealProcess:
         zookeeper: str = "",
         session_timeout_ms: float = 6_000,
         trace_folder: Path | None = None,
+        run: str | None = None,
         origin: int = 0,
         host: str = "127.0.0.1",
         token: str | None = None,
@@ -84,10 +85,8 @@ class RealProcess:
         self._pen = self.trace.at("hand")
         self.recorder: Recorder | None = None
         if trace_folder is not None:
-            # Two runs may begin in one second, and in one folder.
-            begun = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-            run = f"{begun}-{secrets.token_hex(3)}"
-            self.recorder = Recorder(self.trace, trace_folder, run=run, origin=str(origin))
+            name = run or new_run()
+            self.recorder = Recorder(self.trace, trace_folder, run=name, origin=str(origin))
 
     async def start(self) -> None:
         """Begin to record, if that was asked for."""
@@ -221,6 +220,12 @@ class RealProcess:
             there.clear()
         for keeper in self._keepers.values():
             keeper.mend()
+
+
+def new_run() -> str:
+    """A name for a run's traces: two runs may begin in one second, and in one folder."""
+    begun = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
+    return f"{begun}-{secrets.token_hex(3)}"
 
 
 def real_trace(*, recording: bool, origin: int = 0) -> Trace:

@@ -72,6 +72,7 @@ class ObserveResponse(Message, frozen=True, kw_only=True):
     broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
     state: str = ""  # as NodeState spells it
     controller_epoch: ControllerEpoch = NOT_ACTIVE  # of the reign, if this is the controller
+    brokers: tuple[BrokerId, ...] = ()  # those it was told of
     replicas: tuple[ReplicaSight, ...] = ()
     partitions: tuple[PartitionSight, ...] = ()
     metrics: tuple[Metric, ...] = ()

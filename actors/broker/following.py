@@ -167,9 +167,9 @@ class Following:
             appended = log.append_as_follower(records, now_ms, may_fall=may_fall)
             if not replica.is_named and replica.log_end_offset > before:
                 name_log(self._world.disk, replica)
-            if self._world.trace.is_on and replica.log_end_offset > before:
+            if replica.log_end_offset > before and self._world.trace.wants(RecordsAppended):
                 self._trace_append(replica, before, Offset(appended.last_offset))
-        if replica.follow_to(result.high_watermark) and self._world.trace.is_on:
+        if replica.follow_to(result.high_watermark) and self._world.trace.wants(HighWatermarkMoved):
             at, epoch = replica.partition, replica.leader_epoch
             self._world.trace(
                 HighWatermarkMoved(

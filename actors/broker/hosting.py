@@ -314,7 +314,7 @@ class Hosting:
         # A topic that is made anew begins with epoch 0: what is deleted leaves none behind.
         epoch = LEADER_EPOCH_DURING_DELETE if role == "deleted" else hosted.leader_epoch
         self._on_leadership(partition, epoch, role == "leader")
-        if self._world.trace.is_on:
+        if self._world.trace.wants(ReplicaRoleChanged):
             self._world.trace(
                 ReplicaRoleChanged(
                     partition.topic, partition.partition, role, hosted.leader, hosted.leader_epoch

@@ -155,7 +155,7 @@ class PartitionStates:
     def _move(self, partition: TopicPartition, phase: PartitionPhase) -> None:
         before = self._context.partition_phase(partition)
         self._context.set_partition_phase(partition, phase)
-        if before is not phase and self._trace.is_on:
+        if before is not phase and self._trace.wants(PartitionStateChanged):
             self._trace(
                 PartitionStateChanged(
                     partition.topic, partition.partition, before.value, phase.value

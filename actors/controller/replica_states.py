@@ -245,7 +245,7 @@ class ReplicaStates:
             )
 
     def _trace_left(self, partition: TopicPartition, broker: BrokerId, now: Leadership) -> None:
-        if self._trace.is_on:
+        if self._trace.wants(ReplicaLeftIsr):
             self._trace(
                 ReplicaLeftIsr(
                     partition.topic,

@@ -1,0 +1,158 @@
+"""One broker a process: what bin/run-broker runs, and what bin/run-cluster --processes starts.
+
+Rule: it joins whatever cluster its ZooKeeper has, and leaves it in its own time when it is asked
+to end. Under a supervisor it speaks JSON, a line a thing: Ready once, then what happens; and does
+what it is told on standard input: faults that only a process can do to itself.
+"""
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from actors.cluster import resolve
+from actors.node import node_name
+from actors.node_cluster import NodeCluster
+from actors.places import failures_as_sentences
+from actors.story import StoryEvent, listen
+from runtime.child import orders
+from runtime.folder import Folder
+from runtime.main import Sentence
+from runtime.real import RealProcess
+from runtime.tasks import Promise, Tasks
+
+
+class Ready(msgspec.Struct, tag=True, frozen=True):
+    """Broker → supervisor: it is registered."""
+
+    address: str
+    broker_epoch: int
+
+
+class Happened(msgspec.Struct, tag=True, frozen=True):
+    """Broker → supervisor: something to tell."""
+
+    event: StoryEvent
+
+
+class Order(msgspec.Struct, frozen=True):
+    """Supervisor → broker: break something, or mend it."""
+
+    what: str  # "expire", "cut" or "heal"
+    other: str = ""  # the other end of a link: a node's name, or "zookeeper"
+
+
+Said = Ready | Happened
+
+
+@dataclass(frozen=True, kw_only=True)
+class BrokerOptions:
+    """What one broker's process is told."""
+
+    broker: int
+    zookeeper: str
+    data: Path | None = None
+    trace: Path | None = None
+    run: str | None = None  # the trace's, if it is one of several processes
+    origin: int = 0
+    host: str = "127.0.0.1"
+    port: int = 0
+    rack: str | None = None
+    token: str | None = None
+    overrides: Mapping[str, Any] | None = None
+
+
+class OneBroker(NodeCluster):
+    """A cluster's share in this process."""
+
+    def __init__(self, options: BrokerOptions, process: RealProcess) -> None:
+        racks = {} if options.rack is None else {options.broker: options.rack}
+        super().__init__(process, brokers=1, overrides=options.overrides, racks=racks)
+        self.brokers = (options.broker,)
+        self._ports[options.broker] = options.port
+
+
+async def serve_broker(options: BrokerOptions, *, is_supervised: bool, as_json: bool) -> int:
+    """Run a broker until it is asked to end, or goes down by itself."""
+    async with failures_as_sentences(options.zookeeper, options.data):
+        folder = Folder.open(options.data)
+        process = RealProcess(
+            resolve=resolve,
+            data=folder.path,
+            zookeeper=options.zookeeper,
+            session_timeout_ms=(options.overrides or {}).get("zookeeper.session.timeout.ms", 6_000),
+            trace_folder=options.trace,
+            run=options.run,
+            origin=options.origin,
+            host=options.host,
+            token=options.token,
+        )
+        try:
+            return await _serve(OneBroker(options, process), process, is_supervised, as_json)
+        finally:
+            await process.close()
+            folder.close()
+
+
+async def _serve(
+    cluster: OneBroker, process: RealProcess, is_supervised: bool, as_json: bool
+) -> int:
+    (broker,) = cluster.brokers
+    say = _say_json if as_json else _say_calmly
+    await process.start()
+    stop = listen(process.trace, process.clock, lambda event: say(Happened(event)))
+    down = Promise[str]()
+    tasks = Tasks(down.fail)
+    try:
+        node = await cluster.start_broker(broker)
+        say(Ready(node.address, node.broker_epoch))
+
+        async def watch() -> None:
+            down.keep(await node.system.down())
+
+        tasks.start(watch())
+        if is_supervised:
+            tasks.start(_obey(cluster, down))
+        reason = await down
+        raise Sentence(f"broker {broker} is down: {reason}")
+    finally:
+        stop()
+        await tasks.close()
+        await cluster.stop_nodes()
+
+
+async def _obey(cluster: OneBroker, down: Promise[str]) -> None:
+    """Do what the supervisor says until it is gone; then there is nobody to live for."""
+    (broker,) = cluster.brokers
+    me = node_name(broker)
+    async for line in orders():
+        order = msgspec.json.decode(line, type=Order)
+        if order.what == "expire":
+            await cluster.universe.expire(me)
+        elif order.what == "cut":
+            cluster.universe.cut(me, order.other)
+        elif order.what == "heal":
+            cluster.universe.heal()
+        else:
+            raise ValueError(f"{order.what!r} is no order")
+    cluster.universe.kill(me)
+    down.keep("its supervisor is gone")
+
+
+def _say_json(said: Said) -> None:
+    sys.stdout.write(msgspec.json.encode(said).decode() + "\n")
+    sys.stdout.flush()
+
+
+def _say_calmly(said: Said) -> None:
+    if isinstance(said, Ready):
+        line = f"the broker is up at {said.address}, epoch {said.broker_epoch}; Ctrl-C stops it"
+    elif said.event.is_part:
+        return
+    else:
+        line = said.event.text
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()

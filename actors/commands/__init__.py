@@ -1,0 +1,1 @@
+"""What people type: arguments in, one operation, words or JSON out."""

@@ -1,0 +1,92 @@
+"""Arguments that bin/run-cluster and bin/run-broker share.
+
+Rule: a wrong argument is one sentence that names it and what would be right, and exit code 1.
+"""
+
+import argparse
+import re
+import sys
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+from actors.properties import read_overrides, read_properties
+
+LAST_PORT: Final = 65_535
+MOST_BROKER_ID: Final = 2**31 - 1
+HOST: Final = r"([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?"
+ZOOKEEPER: Final = re.compile(rf"{HOST}(,{HOST})*(/[^/\s]+)*/?")
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with our exit code and without its page of usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """One sentence."""
+        self.exit(1, f"{self.prog}: {message}; see {self.prog} --help\n")
+
+
+def zookeeper_hosts(text: str) -> str:
+    """Where to look for ZooKeeper, as Kafka's zookeeper.connect."""
+    ports = (int(each) for each in re.findall(r":([0-9]+)(?=[,/]|$)", text))
+    if not ZOOKEEPER.fullmatch(text) or not all(1 <= each <= LAST_PORT for each in ports):
+        raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, nor a list of such")
+    return text
+
+
+def folder(text: str) -> Path:
+    """A folder by its name: an empty one, say of a variable that is not set, is none."""
+    if not text:
+        raise argparse.ArgumentTypeError("the folder has no name")
+    return Path(text)
+
+
+def port(text: str) -> int:
+    """A TCP port; 0 is any that is free."""
+    return whole(text, 0, LAST_PORT)
+
+
+def broker_id(text: str) -> int:
+    """A broker's number."""
+    return whole(text, 0, MOST_BROKER_ID)
+
+
+def whole(text: str, least: int, most: int) -> int:
+    """A whole number within a range."""
+    if not text.isdecimal() or not least <= int(text) <= most:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
+    return int(text)
+
+
+def add_settings(parser: argparse.ArgumentParser) -> None:
+    """What brokers are told."""
+    parser.add_argument("--trace", type=folder, metavar="DIR", help="write Parquet traces there")
+    parser.add_argument(
+        "--override",
+        action="append",
+        default=[],
+        metavar="KEY=VALUE",
+        help="a broker setting by Kafka's key; may be repeated",
+    )
+    parser.add_argument("--config", type=Path, metavar="FILE", help="a server.properties")
+    parser.add_argument(
+        "--token-file",
+        type=Path,
+        metavar="FILE",
+        help="what clients must show (or UNDERSTUDY_TOKEN)",
+    )
+
+
+def settings_of(given: argparse.Namespace, name: str) -> dict[str, Any]:
+    """The settings of the file, and over them those of the command line."""
+    settings: dict[str, Any] = {}
+    if given.config is not None:
+        settings, ignored = read_properties(given.config)
+        own = [
+            each for each in ("broker.id", "broker.rack") if settings.pop(each, None) is not None
+        ]
+        if ignored or own:
+            keys = ", ".join(sorted({*ignored, *own}))
+            sys.stderr.write(f"{name}: {given.config}: these mean nothing here: {keys}\n")
+        for each in own:
+            del settings[each]
+    return settings | read_overrides(given.override)
