@@ -31,7 +31,8 @@ class Row {
     this.name = make("span", { class: "name" });
     this.health = make("span", { class: "health" });
     this.epoch = make("span", { class: "epoch" });
-    this.head = make("th", { role: "rowheader", scope: "row" }, this.name, this.health, this.epoch);
+    this.head = make("th", { role: "rowheader", scope: "row" },
+      make("span", { class: "row-head" }, this.name, this.health, this.epoch));
     this.element = make("tr", { role: "row" }, this.head);
     this.element.row = this;
     this.cells = [];
