@@ -21,6 +21,7 @@ class BrokerLife:
         self.is_paused = False
         self.is_leaving = False
         self.port = 0
+        self.address = ""  # where it listens, or did
         self.seen: ObserveResponse | None = None
         self.is_silent = False
 
@@ -28,11 +29,6 @@ class BrokerLife:
     def is_alive(self) -> bool:
         """Whether its process runs."""
         return self.child is not None and self.child.is_alive
-
-    @property
-    def address(self) -> str:
-        """Where it listens, or did."""
-        return f"127.0.0.1:{self.port}" if self.port else ""
 
     def view(self) -> BrokerView:
         """What is known of it without asking."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from actors.cluster import resolve
+from actors.cluster import LOOPBACK, Door, resolve
 from actors.node import node_name
 from actors.node_cluster import NodeCluster
 from actors.places import failures_as_sentences
@@ -58,10 +58,9 @@ class BrokerOptions:
     trace: Path | None = None
     run: str | None = None  # the trace's, if it is one of several processes
     origin: int = 0
-    host: str = "127.0.0.1"
+    door: Door = LOOPBACK
     port: int = 0
     rack: str | None = None
-    token: str | None = None
     overrides: Mapping[str, Any] | None = None
 
 
@@ -87,8 +86,9 @@ async def serve_broker(options: BrokerOptions, *, is_supervised: bool, as_json: 
             trace_folder=options.trace,
             run=options.run,
             origin=options.origin,
-            host=options.host,
-            token=options.token,
+            host=options.door.host,
+            advertised_host=options.door.advertised_host,
+            token=options.door.token,
         )
         try:
             return await _serve(OneBroker(options, process), process, is_supervised, as_json)

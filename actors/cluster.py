@@ -7,7 +7,9 @@ controller and all know each other: a client may ask any of them.
 from collections.abc import Mapping
 from pathlib import Path
 from tempfile import TemporaryFile
-from typing import Any, Self
+from typing import Any, Final, Self
+
+from msgspec import Struct
 
 from actors.node_cluster import LISTENER, POLL_MS, Announce, NodeCluster
 from runtime.embedded import EmbeddedZooKeeper
@@ -21,13 +23,24 @@ from wire.ids import BrokerId
 from wire.znodes import BrokerIdZNode
 
 
+class Door(Struct, frozen=True):
+    """Where brokers listen; elsewhere than on loopback whoever calls must show the token."""
+
+    host: str = "127.0.0.1"
+    advertised_host: str | None = None  # what others are told, if it is another
+    token: str | None = None
+
+
+LOOPBACK: Final = Door()
+
+
 class Cluster(NodeCluster):
     """Real brokers on a real ZooKeeper: `async with Cluster(brokers=3) as cluster`.
 
     Without `zookeeper` one is embedded; without `data` the folder is temporary.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a cluster is told
         self,
         brokers: int = 3,
         *,
@@ -38,6 +51,7 @@ class Cluster(NodeCluster):
         overrides: Mapping[str, Any] | None = None,
         racks: Mapping[int, str] | None = None,
         announce: Announce | None = None,
+        door: Door = LOOPBACK,
     ) -> None:
         self._given = data
         self._trace = trace
@@ -45,7 +59,12 @@ class Cluster(NodeCluster):
         self._zookeeper = zookeeper
         self._embedded: EmbeddedZooKeeper | None = None
         self.process = RealProcess(
-            resolve=resolve, session_timeout_ms=session_timeout_ms, trace_folder=trace
+            resolve=resolve,
+            session_timeout_ms=session_timeout_ms,
+            trace_folder=trace,
+            host=door.host,
+            advertised_host=door.advertised_host,
+            token=door.token,
         )
         super().__init__(
             self.process,

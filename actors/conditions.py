@@ -9,7 +9,7 @@ from collections.abc import Callable, Set
 from typing import Any, Final
 
 from actors.view import ClusterView, OffsetsView, PartitionView
-from wire.ids import TopicPartition
+from wire.ids import NO_BROKER, TopicPartition
 from wire.trace import (
     BrokerRegistered,
     BrokerStateChanged,
@@ -108,9 +108,12 @@ class Condition:
 class Observable:
     """Something that can be read off a cluster; compared with a value it is a Condition."""
 
-    def __init__(self, name: str, read: Callable[[ClusterView], Any]) -> None:
+    def __init__(
+        self, name: str, read: Callable[[ClusterView], Any], *, nobody: object = None
+    ) -> None:
         self._name = name
         self.read = read
+        self._nobody = nobody  # who waits for another one than X does not mean this
 
     def __repr__(self) -> str:
         return self._name
@@ -133,7 +136,8 @@ class Observable:
         return self._compare("==", operator.eq, value)
 
     def __ne__(self, value: object) -> Condition:  # type: ignore[override]
-        return self._compare("!=", operator.ne, value)
+        nobody = self._nobody
+        return self._compare("!=", lambda found, not_this: found not in (not_this, nobody), value)
 
     def __ge__(self, value: Any) -> Condition:
         return self._compare(">=", operator.ge, value)
@@ -166,7 +170,7 @@ def _of_partition(
         known = find(view)
         return None if known is None else read(known)
 
-    return Observable(f"{what}({topic!r}, {partition})", found)
+    return Observable(f"{what}({topic!r}, {partition})", found, nobody=NO_BROKER)
 
 
 def _of_offsets(
@@ -182,7 +186,7 @@ def _of_offsets(
 
 
 def leader(topic: str, partition: int = 0) -> Observable:
-    """Who leads a partition; -1 if nobody does."""
+    """Who leads a partition; -1 if nobody does. `!= 1` waits for another leader than 1."""
     return _of_partition("leader", topic, partition, lambda each: each.leader)
 
 
@@ -214,7 +218,7 @@ def log_end_offset(topic: str, partition: int, broker: int) -> Observable:
 
 def controller() -> Observable:
     """Which broker is the controller; -1 if none is."""
-    return Observable("controller()", lambda view: view.controller)
+    return Observable("controller()", lambda view: view.controller, nobody=NO_BROKER)
 
 
 def controller_epoch() -> Observable:

@@ -156,9 +156,8 @@ class NodeCluster:
 
     async def stop_nodes(self) -> None:
         """Stop every broker, last started first; none waits for what nobody can take over."""
-        for broker, node in reversed(tuple(self.nodes.items())):
-            if node.state is NodeState.STOPPED:
-                continue
+        running = [each for each in self.nodes.items() if each[1].state is not NodeState.STOPPED]
+        for broker, node in reversed(running):
             if node.system.is_paused:
                 self.universe.resume(node.world.node)
             if node.world.keeper.state is SessionState.CONNECTED:

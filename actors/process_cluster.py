@@ -19,6 +19,7 @@ from actors.client.connection import Connection
 from actors.client.consumer import Consumer
 from actors.client.deadline import Deadline
 from actors.client.producer import Producer
+from actors.cluster import LOOPBACK, Door
 from actors.conditions import Condition, NotReached
 from actors.config import BrokerConfig, options_of
 from actors.faults.process_hand import ProcessHand
@@ -26,6 +27,7 @@ from actors.node import node_name
 from actors.node_cluster import LOOK_AGAIN_MS, OWN, WAIT_MS, Announce
 from actors.remote import RemoteCluster
 from actors.story import StoryEvent, Teller
+from actors.token import VARIABLE
 from actors.view import ClusterView, assemble
 from runtime.child import Child
 from runtime.embedded import EmbeddedZooKeeper
@@ -58,6 +60,7 @@ class ProcessCluster:
         session_timeout_ms: int = 6_000,
         overrides: Mapping[str, Any] | None = None,
         announce: Announce | None = None,
+        door: Door = LOOPBACK,
     ) -> None:
         given = options_of(BrokerConfig, overrides or {}, own=OWN)
         self._settings = {"zookeeper_session_timeout_ms": session_timeout_ms, **given}
@@ -65,6 +68,7 @@ class ProcessCluster:
         self.brokers = tuple(range(1, brokers + 1))
         self.lives = {broker: BrokerLife(broker) for broker in self.brokers}
         self.clock: Clock = RealClock()
+        self._door = door
         self._given, self._trace, self._zookeeper = data, trace, zookeeper
         self._run = new_run()
         self._spawned = 0  # a process's number is the origin of its events: none is used twice
@@ -119,7 +123,8 @@ class ProcessCluster:
             self._announce(
                 f"broker {broker} is up at INTERNAL://{ready.address}, epoch {ready.broker_epoch}"
             )
-        self._remote = RemoteCluster(",".join(life.address for life in self.lives.values()))
+        addresses = ",".join(life.address for life in self.lives.values())
+        self._remote = RemoteCluster(addresses, token=self._door.token)
         await self._remote.__aenter__()
         self._observer = Connection(*self._remote.client("observer"), node_name)
         await self.until(self._know_each_other)
@@ -166,7 +171,10 @@ class ProcessCluster:
         life.is_paused = life.is_leaving = life.is_silent = False
         life.seen = None
         life.child = await Child.start(
-            MODULE, self._arguments(life), lambda line: self._on_line(life, line)
+            MODULE,
+            self._arguments(life),
+            lambda line: self._on_line(life, line),
+            environment={} if self._door.token is None else {VARIABLE: self._door.token},
         )
         self._tasks.start(self._await_end(life, life.child))
 
@@ -175,6 +183,9 @@ class ProcessCluster:
         folder = self._folder.path / node_name(life.broker)
         arguments = ["--id", str(life.broker), "--zookeeper", self.zookeeper]
         arguments += ["--data", str(folder), "--port", str(life.port), "--supervised"]
+        arguments += ["--host", self._door.host]
+        if self._door.advertised_host is not None:
+            arguments += ["--advertised-host", self._door.advertised_host]
         for name, value in self._settings.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             arguments += ["--override", f"{name.replace('_', '.')}={text}"]
@@ -189,7 +200,7 @@ class ProcessCluster:
         if not await life.ready.settled(START_MS):
             raise Sentence(f"broker {broker} is not up after {START_MS // 1000} s")
         ready = await life.ready
-        life.port = int(ready.address.rpartition(":")[2])
+        life.address, life.port = ready.address, int(ready.address.rpartition(":")[2])
         return ready
 
     async def _await_end(self, life: BrokerLife, child: Child) -> None:

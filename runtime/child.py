@@ -9,7 +9,7 @@ import ctypes
 import os
 import signal
 import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from typing import Final
 
 PR_SET_PDEATHSIG: Final = 1
@@ -45,7 +45,12 @@ class Child:
 
     @classmethod
     async def start(
-        cls, module: str, arguments: Sequence[str], on_line: Callable[[str], None]
+        cls,
+        module: str,
+        arguments: Sequence[str],
+        on_line: Callable[[str], None],
+        *,
+        environment: Mapping[str, str] | None = None,
     ) -> "Child":
         """Run a module of ours with this Python."""
         process = await asyncio.create_subprocess_exec(
@@ -57,6 +62,7 @@ class Child:
             stdout=asyncio.subprocess.PIPE,
             stderr=asyncio.subprocess.PIPE,
             limit=MAX_LINE_BYTES,
+            env={**os.environ, **(environment or {})},
             start_new_session=True,  # a Ctrl-C is for us: we end them one by one
             preexec_fn=die_with_parent(os.getpid()),
         )

@@ -65,6 +65,7 @@ class RealProcess:
         run: str | None = None,
         origin: int = 0,
         host: str = "127.0.0.1",
+        advertised_host: str | None = None,
         token: str | None = None,
     ) -> None:
         self.zookeeper = zookeeper
@@ -72,6 +73,7 @@ class RealProcess:
         self._resolve = resolve
         self._session_timeout_ms = session_timeout_ms
         self._host = host
+        self._advertised_host = advertised_host
         self._token = token
         self._local = MemoryTransport()
         self._doors: dict[str, WebSocketTransport] = {}
@@ -140,7 +142,7 @@ class RealProcess:
             disk=RealDisk(folder),
             trace=trace,
         )
-        return world, (door.host, door.port)
+        return world, (self._advertised_host or door.host, door.port)
 
     def client(self, name: str) -> tuple[Network, Clock]:
         """A place on this process's network for somebody who is no node."""

@@ -4,15 +4,20 @@ Rule: a wrong argument is one sentence that names it and what would be right, an
 """
 
 import argparse
+import os
 import re
 import sys
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
+from actors.cluster import Door
 from actors.properties import read_overrides, read_properties
+from actors.token import BadToken, token_of
+from runtime.websocket import is_loopback
 
 LAST_PORT: Final = 65_535
 MOST_BROKER_ID: Final = 2**31 - 1
+EVERYWHERE: Final = ("0.0.0.0", "::")
 HOST: Final = r"([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?"
 ZOOKEEPER: Final = re.compile(rf"{HOST}(,{HOST})*(/[^/\s]+)*/?")
 
@@ -68,12 +73,31 @@ def add_settings(parser: argparse.ArgumentParser) -> None:
         help="a broker setting by Kafka's key; may be repeated",
     )
     parser.add_argument("--config", type=Path, metavar="FILE", help="a server.properties")
+
+
+def add_door(parser: argparse.ArgumentParser) -> None:
+    """Where to listen, and what must be shown there."""
+    parser.add_argument("--host", default="127.0.0.1", help="where to listen; default: 127.0.0.1")
+    parser.add_argument("--advertised-host", metavar="HOST", help="what clients are told instead")
     parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
         help="what clients must show (or UNDERSTUDY_TOKEN)",
     )
+
+
+def door_of(given: argparse.Namespace) -> Door:
+    """Where to listen, if that is safe: only loopback needs no token."""
+    token = token_of(given.token_file, os.environ)
+    if not is_loopback(given.host):
+        if token is None:
+            raise BadToken(
+                f"{given.host} is not loopback: a --token-file is needed to listen there"
+            )
+        if given.host in EVERYWHERE and given.advertised_host is None:
+            raise BadToken(f"{given.host} is no address to be reached at: give --advertised-host")
+    return Door(given.host, given.advertised_host, token)
 
 
 def settings_of(given: argparse.Namespace, name: str) -> dict[str, Any]:

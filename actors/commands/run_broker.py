@@ -4,24 +4,24 @@ Rule: arguments in, one call.
 """
 
 import argparse
-import os
 import sys
 from collections.abc import Sequence
 
 from actors.broker_process import BrokerOptions, serve_broker
 from actors.commands.cluster_arguments import (
     Parser,
+    add_door,
     add_settings,
     broker_id,
+    door_of,
     folder,
     port,
     settings_of,
     zookeeper_hosts,
 )
 from actors.config import BadConfig
-from actors.token import BadToken, token_of
+from actors.token import BadToken
 from runtime.main import Sentence, run
-from runtime.websocket import is_loopback
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "--zookeeper", type=zookeeper_hosts, required=True, metavar="HOST:PORT,…[/CHROOT]"
     )
     parser.add_argument("--data", type=folder, metavar="DIR", help="kept; default: temporary")
-    parser.add_argument("--host", default="127.0.0.1", help="where to listen; default: 127.0.0.1")
+    add_door(parser)
     parser.add_argument("--port", type=port, default=0, metavar="N", help="default: a free one")
     parser.add_argument("--rack", metavar="NAME", help="broker.rack")
     add_settings(parser)
@@ -50,7 +50,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 async def _serve_given(given: argparse.Namespace) -> int:
     try:
-        token = token_of(given.token_file, os.environ)
         options = BrokerOptions(
             broker=given.id,
             zookeeper=given.zookeeper,
@@ -58,14 +57,11 @@ async def _serve_given(given: argparse.Namespace) -> int:
             trace=given.trace,
             run=given.trace_run,
             origin=given.trace_origin,
-            host=given.host,
+            door=door_of(given),
             port=given.port,
             rack=given.rack,
-            token=token,
             overrides=settings_of(given, "run-broker"),
         )
-        if not is_loopback(options.host) and token is None:
-            raise Sentence(f"{options.host} is not loopback: a --token-file is needed there")
     except (BadConfig, BadToken) as error:
         raise Sentence(str(error)) from None
     as_json = given.json or given.supervised

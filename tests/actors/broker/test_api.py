@@ -21,6 +21,7 @@ from wire.metadata import (
     MetadataResponse,
     MetadataTopic,
 )
+from wire.observation import Observe
 from wire.trace import FrameRefused, MessageRefused
 
 ORDERS = TopicPartition("orders", 0)
@@ -84,7 +85,7 @@ async def test_a_message_that_nobody_here_handles_is_refused_as_kafka_does(drive
 async def test_a_broker_lists_all_that_it_handles(drive):
     response = await answer_to(drive, encode(ApiVersions()))
 
-    expected = sorted(CODES[kind.__name__] for kind in (*ROUTES, ApiVersions))
+    expected = sorted(CODES[kind.__name__] for kind in (*ROUTES, ApiVersions, Observe))
     assert [each.api_key for each in response.api_keys] == expected
     assert {(each.min_version, each.max_version) for each in response.api_keys} == {(0, 0)}
 
