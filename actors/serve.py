@@ -1,44 +1,161 @@
 """What bin/run-cluster does: a cluster until somebody stops it.
 
-Rule: every failure that a person can mend is one sentence.
+Rule: a cluster in one process and one of several are served alike. Everything that a person or a
+program should know goes through one Teller; what it looks like is that one's business.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any, Final, Protocol
 
-from actors.broker.registration import BrokerIdTaken
-from actors.cluster import Cluster
-from runtime.embedded import ZooKeeperFailed
-from runtime.folder import FolderInUse
-from runtime.java import JavaMissing
-from runtime.keeper import KeeperUnreachable
+from actors.cluster import LOOPBACK, Cluster, Door
+from actors.doors.http.server import HttpServer, PortTaken
+from actors.doors.http.source import Source
+from actors.load import Load, LoadReport
+from actors.places import failures_as_sentences
+from actors.process_cluster import ProcessCluster
+from actors.source import NodeSource
+from actors.story import StoryEvent
+from actors.view import ClusterView
 from runtime.main import Sentence, forever
+from runtime.world import Clock
+from wire.errors import ApiError, TopicAlreadyExists
+
+BUG: Final = 2  # the exit code of a run in which a broker went down through a bug
 
 
-async def serve(
-    *,
-    brokers: int,
-    zookeeper: str | None,
-    data: Path | None,
-    trace: Path | None,
-    announce: Callable[[str], None],
-) -> None:
-    """Run a cluster until cancelled, telling what happens line by line."""
-    cluster = Cluster(
-        brokers=brokers, zookeeper=zookeeper, data=data, trace=trace, announce=announce
+@dataclass(frozen=True)
+class TopicWanted:
+    """A topic to be there when the cluster is ready."""
+
+    name: str
+    partitions: int
+    replicas: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServeOptions:
+    """What a person asked for."""
+
+    brokers: int = 3
+    processes: bool = False
+    zookeeper: str | None = None
+    data: Path | None = None
+    trace: Path | None = None
+    overrides: Mapping[str, Any] = field(default_factory=dict)
+    topics: tuple[TopicWanted, ...] = ()
+    door: Door = LOOPBACK
+    http_port: int = 0
+    faults: bool | None = None  # None: on loopback, and nowhere else
+    load: float | None = None  # records a second
+    exit_after_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Up:
+    """The cluster is ready."""
+
+    view: ClusterView
+    zookeeper: str
+    page: str
+    data: Path | None
+
+
+class Teller(Protocol):
+    """Who tells a person, or a program."""
+
+    def step(self, line: str) -> None:
+        """Something of the start, or of the end, is done."""
+
+    def up(self, up: Up) -> None:
+        """The cluster is ready."""
+
+    def event(self, event: StoryEvent) -> None:
+        """Something has happened."""
+
+    def load(self, report: LoadReport) -> None:
+        """How the workload goes."""
+
+
+async def serve(options: ServeOptions, teller: Teller) -> int:
+    """Run a cluster until cancelled, or until its time is over; the answer is the exit code."""
+    cluster: Cluster | ProcessCluster = _cluster(options, teller.step)
+    where = options.zookeeper or "the embedded server"
+    async with failures_as_sentences(where, options.data), cluster:
+        source: Source = cluster if isinstance(cluster, ProcessCluster) else _source(cluster)
+        return await _run(options, teller, source, cluster.clock)
+
+
+def _cluster(options: ServeOptions, announce: Callable[[str], None]) -> Cluster | ProcessCluster:
+    kind = ProcessCluster if options.processes else Cluster
+    overrides = dict(options.overrides)
+    timeout_ms = overrides.pop("zookeeper.session.timeout.ms", 6_000)
+    return kind(
+        options.brokers,
+        zookeeper=options.zookeeper,
+        data=options.data,
+        trace=options.trace,
+        session_timeout_ms=timeout_ms,
+        overrides=overrides,
+        announce=announce,
+        door=options.door,
     )
+
+
+def _source(cluster: Cluster) -> NodeSource:
+    return NodeSource(cluster, zookeeper=cluster.zookeeper)
+
+
+async def _run(options: ServeOptions, teller: Teller, source: Source, clock: Clock) -> int:
+    crashed: list[StoryEvent] = []
+
+    def on_event(event: StoryEvent) -> None:
+        if "which is a bug" in event.text:
+            crashed.append(event)
+        teller.event(event)
+
+    door = options.door
+    server = HttpServer(
+        source,
+        host=door.host,
+        port=options.http_port,
+        token=door.token,
+        faults=options.faults,
+        clock=clock,
+    )
+    load: Load | None = None
+    stop = source.listen(on_event)
     try:
-        async with cluster:
-            who = "1 broker is" if brokers == 1 else f"{brokers} brokers are"
-            announce(f"{who} up; Ctrl-C stops {'it' if brokers == 1 else 'them'}")
+        try:
+            await server.start()
+        except PortTaken as error:
+            raise Sentence(str(error)) from None
+        await _make_topics(source, options.topics)
+        teller.up(Up(await source.look(), source.zookeeper, server.url, options.data))
+        if options.load is not None:
+            load = Load(source, clock, rate=options.load, on_report=teller.load)
+            await load.start(options.brokers)
+        if options.exit_after_s is None:
             await forever()
-    except KeeperUnreachable:
-        raise Sentence(f"no ZooKeeper has answered at {zookeeper or cluster.zookeeper}") from None
-    except BrokerIdTaken as error:
-        raise Sentence(f"{error}: is another cluster running on this ZooKeeper?") from None
-    except (JavaMissing, ZooKeeperFailed, FolderInUse) as error:
-        raise Sentence(str(error)) from None
-    except (FileExistsError, NotADirectoryError) as error:
-        raise Sentence(f"{error.filename} is not a folder") from None
-    except OSError as error:
-        raise Sentence(f"{error.filename or data or 'a socket'}: {error.strerror}") from None
+        else:
+            await clock.sleep(options.exit_after_s * 1000)
+    finally:
+        stop()
+        if load is not None:
+            await load.close()
+        await server.close()
+    return BUG if crashed else 0
+
+
+async def _make_topics(source: Source, topics: tuple[TopicWanted, ...]) -> None:
+    admin = source.admin()
+    for wanted in topics:
+        try:
+            await admin.create_topic(
+                wanted.name, partitions=wanted.partitions, replication_factor=wanted.replicas
+            )
+        except TopicAlreadyExists:
+            continue  # from an earlier run on the same data
+        except ApiError as error:
+            raise Sentence(f"topic {wanted.name} was not created: {error}") from None

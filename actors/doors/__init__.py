@@ -1,0 +1,1 @@
+"""How people and programs get in: HTTP, and Kafka's protocol."""

@@ -1,0 +1,1 @@
+"""HTTP: an admin API, metrics, and the live page."""
