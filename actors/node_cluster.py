@@ -112,9 +112,7 @@ class NodeCluster:
     async def start_nodes(self) -> None:
         """Start every broker, one after the other."""
         for broker in self.brokers:
-            node = await self.start_broker(broker)
-            where = node.endpoints[0]
-            self._announce(f"broker {broker} is up at {where}, epoch {node.broker_epoch}")
+            await self.start_broker(broker)
 
     async def start_broker(self, broker: int) -> Node:
         """Start a broker that is not running."""

@@ -119,10 +119,7 @@ class ProcessCluster:
         for life in self.lives.values():
             await self._spawn(life)
         for broker in self.brokers:
-            ready = await self.await_ready(broker)
-            self._announce(
-                f"broker {broker} is up at INTERNAL://{ready.address}, epoch {ready.broker_epoch}"
-            )
+            await self.await_ready(broker)
         addresses = ",".join(life.address for life in self.lives.values())
         self._remote = RemoteCluster(addresses, token=self._door.token)
         await self._remote.__aenter__()

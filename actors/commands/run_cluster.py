@@ -40,6 +40,7 @@ MOST_BROKERS: Final = 1000
 MOST_PARTITIONS: Final = 100_000
 SIGNS: Final = {"good": "+", "info": " ", "warning": "!", "bad": "✗"}
 COLOURS: Final = {"good": "32", "info": "0", "warning": "33", "bad": "31"}
+SUGGESTED: Final = ("orders", *(f"orders-{number}" for number in range(2, 100)))
 TABLE_BROKERS: Final = 20  # more are not listed one by one
 LOAD_LINE_S: Final = 5  # how often the rate is printed where lines cannot be written over
 
@@ -199,7 +200,9 @@ class PlainTeller:
         first = next(iter(view.brokers.values())).address
         self._say("")
         self._say("  try next, in another terminal:")
-        for command in next_commands(first, len(view.brokers)):
+        topics = {each.topic for each in view.partitions}
+        name = next(each for each in SUGGESTED if each not in topics)
+        for command in next_commands(first, len(view.brokers), name):
             self._say(f"    {command}")
         self._say("")
         count = len(view.brokers)
@@ -260,13 +263,13 @@ def broker_table(brokers: Sequence[BrokerView] | Any, controller_epoch: int) -> 
     return lines
 
 
-def next_commands(address: str, brokers: int) -> list[str]:
+def next_commands(address: str, brokers: int, topic: str) -> list[str]:
     """Three things to try."""
     server = f"--bootstrap-server {address}"
     replicas = min(3, brokers)
     return [
-        f"bin/topics {server} --create --topic orders --partitions 6 "
+        f"bin/topics {server} --create --topic {topic} --partitions 6 "
         f"--replication-factor {replicas}",
-        f"bin/produce {server} --topic orders --num-records 1000",
-        f"bin/consume {server} --topic orders --from-beginning --group billing --max-messages 10",
+        f"bin/produce {server} --topic {topic} --num-records 1000",
+        f"bin/consume {server} --topic {topic} --from-beginning --group billing --max-messages 10",
     ]
