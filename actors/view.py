@@ -63,8 +63,12 @@ class PartitionView(Struct, frozen=True):
 
     @property
     def is_under_replicated(self) -> bool:
-        """Whether a replica that should be in sync is not; one being added need not be (B111)."""
-        return bool(set(self.replicas) - set(self.adding) - set(self.isr))
+        """Whether a replica that should be in sync is not; one being added need not be (B111).
+
+        One that is gone counts as out of sync at once, even before anybody has written that down.
+        """
+        in_sync = set(self.isr) - set(self.offline)
+        return bool(set(self.replicas) - set(self.adding) - in_sync)
 
 
 class OffsetsView(Struct, frozen=True):
