@@ -130,7 +130,7 @@ class Node:
         epoch = await self._register(refs["registration"])
         # As KafkaServer: nobody is answered before. What is meant for a former life would be taken
         # by one that does not know its own epoch yet, and that has lost what the former one had.
-        self.system.start("api", Api(self.world, refs, self._observe))
+        self.system.start("api", Api(self.world, refs, self._observe, self.replica_manager.meters))
         if self.state is NodeState.STARTING:
             self._become(NodeState.RUNNING)
         return epoch

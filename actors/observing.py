@@ -8,12 +8,12 @@ from collections.abc import Iterator
 
 from actors.broker.replica import Replica
 from actors.controller.context import ControllerContext
+from actors.metrics import metrics_of
 from actors.node import Node, NodeState
 from actors.view import BrokerState, BrokerView
 from wire.ids import BrokerId
 from wire.observation import (
     NOT_ACTIVE,
-    Metric,
     Observe,
     ObserveResponse,
     PartitionSight,
@@ -41,7 +41,7 @@ def observe(node: Node, request: Observe) -> ObserveResponse:
         brokers=tuple(sorted(node.replica_manager.cache.brokers)),
         replicas=tuple(map(_replica, replicas)) if request.replicas else (),
         partitions=tuple(_partitions(node, context)) if request.partitions else (),
-        metrics=_metrics(node) if request.metrics else (),
+        metrics=metrics_of(node) if request.metrics else (),
     )
 
 
@@ -105,7 +105,3 @@ def _partitions(node: Node, context: ControllerContext | None) -> Iterator[Parti
                 isr=known.isr,
                 offline=known.offline_replicas,
             )
-
-
-def _metrics(node: Node) -> tuple[Metric, ...]:
-    return ()

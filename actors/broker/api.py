@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from actors.asked import Asked, refusal
+from actors.broker.meters import Meters
 from runtime.actor import Actor
 from runtime.network import Incoming
 from runtime.ref import InboxFull, Ref
@@ -81,8 +82,10 @@ class Api(Actor):
         world: World,
         handlers: Mapping[str, Ref],
         observe: Callable[[Observe], ObserveResponse] | None = None,
+        meters: Meters | None = None,
     ) -> None:
         super().__init__()
+        self._meters = meters or Meters()
         self._observe = observe
         self._world = world
         self._handlers = handlers
@@ -123,10 +126,13 @@ class Api(Actor):
     def _pass_on(self, request: Message, message: Incoming, handler: Ref) -> None:
         name = handler.address
         counts = 0 if _is_of_the_cluster(request) else 1
+        elapsed_ms = self._world.clock.elapsed_ms
+        begun_ms = elapsed_ms()
 
         def answer(response: Message) -> None:
             self._unanswered[name] -= counts
             message.reply(pack(response))
+            self._meters.answered(request, response, elapsed_ms() - begun_ms)
 
         self._unanswered[name] += counts
         try:

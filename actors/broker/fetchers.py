@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from actors.broker.fetcher import Fetcher
 from actors.broker.fetching import Follow, Position, Unfollow
+from actors.broker.meters import Meters
 from actors.broker.quota import ReplicationQuota
 from actors.config import BrokerConfig
 from runtime.ref import Receiver, Ref
@@ -35,12 +36,14 @@ class Fetchers:
         system: System,
         name_of: Callable[[BrokerId], str],
         replica_manager: Receiver,
+        meters: Meters,
     ) -> None:
         self._world = world
         self._config = config
         self._system = system
         self._name_of = name_of
         self._replica_manager = replica_manager
+        self._meters = meters
         self._refs: dict[Line, Ref] = {}
         self._followed: dict[TopicPartition, Line] = {}
         self._counts = Counter[Line]()  # of partitions
@@ -68,6 +71,7 @@ class Fetchers:
         for partition in partitions:
             line = self._followed.pop(partition, None)
             if line is not None:
+                self._meters.unfollowed(partition)
                 by_line.setdefault(line, set()).add(partition)
         for line, gone in sorted(by_line.items()):
             self._counts[line] -= len(gone)

@@ -14,6 +14,7 @@ from actors.broker.fetching import Advanced, Fetched, FetchState, LeaderSpan, Po
 from actors.broker.log.appending import UnexpectedAppend, UnexpectedAppendOffset
 from actors.broker.log.manager import LogManager
 from actors.broker.log.storage import RottenLog
+from actors.broker.meters import Meters
 from actors.broker.naming import name_log
 from actors.broker.quota import ReplicationQuota
 from actors.broker.replica import Replica, Replicas
@@ -53,6 +54,7 @@ class Following:
         generation: Generation,
         replicas: Replicas,
         quota: ReplicationQuota,
+        meters: Meters,
         failed: Callable[[KafkaStorageError], None],
     ) -> None:
         self._world = world
@@ -60,6 +62,7 @@ class Following:
         self._generation = generation
         self._replicas = replicas
         self._quota = quota
+        self._meters = meters
         self._failed = failed
 
     # --- beginning --------------------------------------------------------------------------------
@@ -176,6 +179,8 @@ class Following:
                     at.topic, at.partition, "follower", epoch, replica.high_watermark
                 )
             )
+        lag = result.high_watermark - replica.log_end_offset
+        self._meters.followed(replica.partition, len(records or b""), lag)
         start = min(result.log_start_offset, replica.log_end_offset)
         has_moved = start > replica.log_start_offset and replica.log is not None
         if has_moved:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from actors.broker.isr import CHECK_MS, IsrChanges, Wanted, write_isrs
+from actors.broker.meters import Meters
 from actors.broker.replica import Proposal, Replica, Replicas
 from actors.config import BrokerConfig
 from runtime.keeper import KeeperError
@@ -61,6 +62,7 @@ class InSync:
         world: World,
         config: BrokerConfig,
         replicas: Replicas,
+        meters: Meters,
         *,
         advance: Callable[[Replica], None],
         after: Callable[[float, Any], Timer],
@@ -70,6 +72,7 @@ class InSync:
         self._me = BrokerId(config.broker_id)
         self._lag_ms = config.replica_lag_time_max_ms
         self._replicas = replicas
+        self._meters = meters
         self._advance = advance
         self._after = after
         self._pipe = pipe
@@ -131,6 +134,7 @@ class InSync:
             replica.pending_isr = None
             replica.doubtful = () if partition in written else replica.doubtful_with(isr)
             if partition in written:
+                self._meters.isr_changed(len(hosted.isr), len(written[partition].isr))
                 replica.hosted = written[partition]
                 self._changes.note(replica.hosted)
                 self._advance(replica)  # as Kafka since 3.1: nothing else may (H39)

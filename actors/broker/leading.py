@@ -14,6 +14,7 @@ from actors.broker.durability import flush_demanded
 from actors.broker.local import AppendRecords
 from actors.broker.log.appending import Appended
 from actors.broker.metadata import MetadataCache
+from actors.broker.meters import Meters
 from actors.broker.naming import name_log
 from actors.broker.purgatory import Purgatory, Waiting
 from actors.broker.readers import Reader
@@ -61,6 +62,7 @@ class Leading:
         config: BrokerConfig,
         replicas: Replicas,
         cache: MetadataCache,
+        meters: Meters,
         *,
         after: Callable[[float, Any], Timer],
         propose: Callable[[Proposal], None],
@@ -70,6 +72,7 @@ class Leading:
         self._config = config
         self._replicas = replicas
         self._cache = cache
+        self._meters = meters
         self._after = after
         self._failed = failed
         self.offline: set[TopicPartition] = set()  # their disk has failed
@@ -78,6 +81,7 @@ class Leading:
             world,
             config,
             replicas,
+            meters,
             led=self.led,
             advance=self.advance,
             after=after,
@@ -135,10 +139,14 @@ class Leading:
                 appended = self._append(replica, records, acks)
             except KafkaStorageError as error:
                 results[partition] = _refused(partition, error)
+                self._meters.refused(error)
                 self._failed(error)
             except ApiError as error:
                 results[partition] = _refused(partition, error)
+                self._meters.refused(error)
             else:
+                first, last = appended.first_offset, appended.last_offset
+                self._meters.appended(last - first + 1, len(records))
                 results[partition] = _appended(partition, appended)
                 required[partition] = Offset(appended.last_offset + 1)
                 for reader in self.serving.readers.changed(partition):

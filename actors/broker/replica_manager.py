@@ -31,6 +31,7 @@ from actors.broker.in_sync import (
 from actors.broker.leading import Leading, LogDirOffline, ProduceOver
 from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
 from actors.broker.metadata import AwaitMetadata, MetadataCache, MetadataWaits, WaitOver
+from actors.broker.meters import Meters
 from actors.broker.missing_topics import describe_or_create
 from actors.broker.offset_queries import ends_of_epochs, list_offsets
 from actors.broker.registration import Registered
@@ -154,6 +155,7 @@ class ReplicaManager(Actor):
         self._is_learning = False
         self.replicas = replicas = dict[TopicPartition, Replica]()
         self.cache = MetadataCache(listener)
+        self.meters = meters = Meters()
         self._waits = MetadataWaits(self.cache, self.after)
         self._settings = Settings(world, config)
         self.leading = Leading(
@@ -161,20 +163,28 @@ class ReplicaManager(Actor):
             config,
             self.replicas,
             self.cache,
+            meters,
             after=self.after,
             propose=self._propose,
             failed=self._on_storage_failure,
         )
         self._in_sync = InSync(
-            world, config, replicas, advance=self.leading.advance, after=self.after, pipe=self.pipe
+            world,
+            config,
+            replicas,
+            meters,
+            advance=self.leading.advance,
+            after=self.after,
+            pipe=self.pipe,
         )
-        self._fetchers = Fetchers(world, config, system, name_of, self.ref)
+        self._fetchers = Fetchers(world, config, system, name_of, self.ref, meters)
         self._following = Following(
             world,
             self._me,
             Generation(config.replication_generation),
             self.replicas,
             self._fetchers.quota,
+            meters,
             self._on_storage_failure,
         )
         self._hosting = Hosting(

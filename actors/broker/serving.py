@@ -13,6 +13,7 @@ from actors.asked import Asked
 from actors.broker.local import ReadRecords, RecordsRead
 from actors.broker.log.reading import available
 from actors.broker.log.storage import Storage
+from actors.broker.meters import Meters
 from actors.broker.quota import ReplicationQuota
 from actors.broker.readers import Pending, Reader, Readers, Told
 from actors.broker.replica import ZERO, Proposal, Replica, Replicas
@@ -53,11 +54,12 @@ class FetchOver:
 class Serving:
     """Those who read here, and what they are given."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - it reads for a leader, and tells it what it found
         self,
         world: World,
         config: BrokerConfig,
         replicas: Replicas,
+        meters: Meters,
         *,
         led: Callable[[TopicPartition, LeaderEpoch], Replica],
         advance: Callable[[Replica], None],
@@ -69,6 +71,7 @@ class Serving:
         self._config = config
         self._me = BrokerId(config.broker_id)
         self._replicas = replicas
+        self._meters = meters
         self._led = led
         self._advance = advance
         self._after = after
@@ -180,6 +183,8 @@ class Serving:
 
     def _reply(self, reader: Reader, asked: Asked, results: list[FetchResult]) -> None:
         reader.is_due = False
+        size = sum([len(each.records) for each in results if each.records])
+        self._meters.sent(size, is_to_follower=reader.is_follower)
         # Of a consumer nothing is remembered.
         for result in results if reader.is_follower else ():
             partition = result.partition
@@ -198,6 +203,7 @@ class Serving:
         is_session = reader.session_id != NO_SESSION
         results: list[FetchResult] = []
         is_first = True
+        self._meters.fetches += len(reader.changed)
         for partition in tuple(reader.changed):
             wanted = reader.wanted[partition]
             try:
@@ -207,6 +213,7 @@ class Serving:
                 self._failed(error)
             except ApiError as error:
                 result = FetchResult(partition=partition, error_code=error.code)
+                self._meters.unread(error)
             if result is None:
                 continue  # throttled: later
             if result.records:

@@ -21,7 +21,7 @@ from actors.controller.events import (
     StopReplicaAnswered,
     UncleanElectionEnabled,
 )
-from actors.controller.metrics import EventTimes
+from actors.controller.metrics import ElectionTimes, EventTimes
 from actors.controller.office import open_office
 from actors.controller.outbox import BatchNotEmpty, Channels
 from actors.controller.reign import Reign, ReignWatcher
@@ -114,6 +114,7 @@ class Controller(Actor):
         self._reign: Reign | None = None
         self.established: ControllerContext | None = None  # what it believes, once it has read all
         self.times = EventTimes()  # of all events, in office or not (B026)
+        self.election_times = ElectionTimes(world.clock.elapsed_ms)
         self.active_id: BrokerId = NO_BROKER  # who is the controller, as this broker believes
 
     @property
@@ -213,7 +214,15 @@ class Controller(Actor):
             return
         self.active_id = self._me
         watcher = ReignWatcher(self.ref)
-        office = open_office(self._world, self._config, watcher, self._channels, epoch, version)
+        office = open_office(
+            self._world,
+            self._config,
+            watcher,
+            self._channels,
+            epoch,
+            version,
+            self.election_times,
+        )
         self._reign = Reign(office, watcher)
         self._world.trace(ControllerElected(self._me, epoch, version))
         self._on_office(True)

@@ -6,6 +6,7 @@ about a queue that stands empty (B026).
 """
 
 from collections import defaultdict, deque
+from collections.abc import Callable, Sequence
 from math import ceil
 from typing import Final
 
@@ -27,10 +28,14 @@ class Histogram:
 
     def percentile(self, part: float) -> float:
         """The least value that so many per cent of all are not above; 0 if there is none."""
+        return self.percentiles((part,))[0]
+
+    def percentiles(self, parts: Sequence[float]) -> tuple[float, ...]:
+        """Several at once, for the price of one."""
         ranked = sorted(self._values)
         if not ranked:
-            return 0.0
-        return ranked[max(ceil(part / 100 * len(ranked)), 1) - 1]
+            return (0.0,) * len(parts)
+        return tuple(ranked[max(ceil(part / 100 * len(ranked)), 1) - 1] for part in parts)
 
     def clear(self) -> None:
         """Forget all values."""
@@ -59,3 +64,12 @@ class EventTimes:
         if now_ms - self._last_ms >= FORGOTTEN_MS:
             self._all_queue_ms.clear()
         return self._all_queue_ms
+
+
+class ElectionTimes:
+    """Of the elections in all reigns of one broker: what Kafka calls ControllerStats."""
+
+    def __init__(self, elapsed_ms: Callable[[], float] = lambda: 0.0) -> None:
+        self.elapsed_ms = elapsed_ms
+        self.election_ms = Histogram()  # of partitions that were elected for together
+        self.unclean_elections = 0

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from actors.config import BrokerConfig
 from actors.controller.context import ControllerContext
+from actors.controller.metrics import ElectionTimes
 from actors.controller.outbox import Channels, Outbox
 from actors.controller.partition_states import PartitionStates
 from actors.controller.replica_states import ReplicaStates
@@ -49,6 +50,7 @@ def open_office(
     channels: Channels,
     epoch: ControllerEpoch,
     epoch_version: int,
+    times: ElectionTimes,
 ) -> Office:
     """Everything a new controller needs, knowing nothing yet."""
     me = BrokerId(config.broker_id)
@@ -63,6 +65,7 @@ def open_office(
         world.trace,
         me=me,
         unclean_default=config.unclean_leader_election_enable,
+        times=times,
     )
     replicas = ReplicaStates(context, store, outbox, world.trace)
     return Office(

@@ -19,6 +19,7 @@ from actors.controller.election import (
     elect_preferred,
     elect_reassigned,
 )
+from actors.controller.metrics import ElectionTimes
 from actors.controller.moves import target_of
 from actors.controller.outbox import Outbox
 from actors.controller.store import StateWrite, Store
@@ -68,6 +69,7 @@ class PartitionStates:
         *,
         me: BrokerId,
         unclean_default: bool,
+        times: ElectionTimes,
     ) -> None:
         self._context = context
         self._store = store
@@ -75,7 +77,8 @@ class PartitionStates:
         self._trace = trace
         self._me = me
         self._unclean_default = unclean_default
-        self.unclean_elections = 0  # as the meter UncleanLeaderElectionsPerSec
+        self._times = times
+        self.unclean_elections = 0  # of this reign
         self.elections = 0
 
     async def startup(self) -> None:
@@ -195,8 +198,11 @@ class PartitionStates:
 
     async def _elect(self, partitions: list[TopicPartition], strategy: Strategy) -> Results:
         results: Results = {}
+        begun_ms, before = self._times.elapsed_ms(), self.elections
         while partitions:  # those whose state was changed meanwhile are read again (B044)
             partitions = await self._elect_once(partitions, strategy, results)
+        if self.elections > before:
+            self._times.election_ms.update(self._times.elapsed_ms() - begun_ms)
         return results
 
     async def _elect_once(
@@ -241,6 +247,7 @@ class PartitionStates:
             else:
                 elected = elections[partition]
                 self.unclean_elections += elected.is_unclean
+                self._times.unclean_elections += elected.is_unclean
                 self._believe(partition, written, strategy.value, is_unclean=elected.is_unclean)
                 self._outbox.add_leader_and_isr(self._told(partition, strategy), partition)
                 self._move(partition, ONLINE)
