@@ -10,6 +10,7 @@ import { CELLS, plural } from "./words.js";
 const ROW_HEIGHT = 36; // as page.css has it
 const SPARE_ROWS = 6; // drawn beyond both edges, for a scroll that is faster than a frame
 const NARROW_COLUMN = 108; // px: below it a cell shows its sign only
+const ROOMY_COLUMN = 248; // px: from it on all buttons of a head fit in one line
 const MOST_FLASHES = 60; // in one frame; more would be noise, and slow
 
 /** Which partitions are shown. */
@@ -28,7 +29,9 @@ function healthOf(partition) {
 /** One row of the table, bound to a partition until it is needed for another. */
 class Row {
   constructor() {
-    this.name = make("span", { class: "name" });
+    this.topic = make("span", { class: "topic" });
+    this.number = make("span", { class: "partition-number" }); // a long name must not hide it
+    this.name = make("span", { class: "name" }, this.topic, this.number);
     this.health = make("span", { class: "health" });
     this.epoch = make("span", { class: "epoch" });
     this.head = make("th", { role: "rowheader", scope: "row" },
@@ -49,7 +52,8 @@ class Row {
     const isSame = this.key === key;
     this.key = key;
     setAttribute(this.element, "aria-rowindex", index + 2);
-    setText(this.name, key);
+    setText(this.topic, partition.topic);
+    setText(this.number, `-${partition.partition}`);
     setAttribute(this.name, "title", key);
     setText(this.epoch, `epoch ${partition.leader_epoch}`);
     const health = healthOf(partition);
@@ -134,7 +138,9 @@ export class Grid {
 
   _measureColumns() {
     const column = this._table.tHead.rows[0].cells[1];
-    if (column) this._table.classList.toggle("signs", column.offsetWidth < NARROW_COLUMN);
+    if (!column) return;
+    this._table.classList.toggle("signs", column.offsetWidth < NARROW_COLUMN);
+    this._table.classList.toggle("roomy", column.offsetWidth >= ROOMY_COLUMN);
   }
 
   draw(store) {

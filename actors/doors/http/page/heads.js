@@ -54,7 +54,7 @@ class Head {
     buttons.menu = make("button", {
       type: "button", class: "button small more", "aria-haspopup": "true",
       "aria-label": `More faults for broker ${this.id}`, "aria-expanded": "false",
-    }, "More");
+    }, make("span", { class: "on-wide" }, "More"), make("span", { class: "on-phone" }, "Faults"));
     buttons.menu.addEventListener("click", () => this.openMenu(this.id, buttons.menu));
     buttons.element = make("span", { class: "buttons", role: "group", "aria-label": `Faults for broker ${this.id}` },
       ...QUICK.map((fault) => buttons[fault]), buttons.menu);
