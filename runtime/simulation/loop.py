@@ -124,3 +124,8 @@ def running_simulated_loop() -> SimulatedLoop:
     loop = events.get_running_loop()
     assert isinstance(loop, SimulatedLoop), "this runs only in the simulated world"
     return loop
+
+
+def is_simulated() -> bool:
+    """Whether the loop that runs now is a simulated one."""
+    return isinstance(events.get_running_loop(), SimulatedLoop)
