@@ -22,3 +22,31 @@ class Clients(Protocol):
 
     def consumer(self, **options: Any) -> Consumer:
         """A client that reads records; options are those of ConsumerConfig."""
+
+
+class SharedAdmin:
+    """Clients whose administrator is one and the same: each has a place on the network."""
+
+    def __init__(self, clients: Clients) -> None:
+        self._clients = clients
+        self._admin: Admin | None = None
+
+    def admin(self) -> Admin:
+        """The administrator."""
+        if self._admin is None:
+            self._admin = self._clients.admin()
+        return self._admin
+
+    def producer(self, **options: Any) -> Producer:
+        """A client that sends records."""
+        return self._clients.producer(**options)
+
+    def consumer(self, **options: Any) -> Consumer:
+        """A client that reads records."""
+        return self._clients.consumer(**options)
+
+    def close(self) -> None:
+        """Let the administrator go."""
+        if self._admin is not None:
+            self._admin.close()
+            self._admin = None

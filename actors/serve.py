@@ -4,7 +4,8 @@ Rule: a cluster in one process and one of several are served alike. Everything t
 program should know goes through one Teller; what it looks like is that one's business.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -80,11 +81,19 @@ class Teller(Protocol):
 
 async def serve(options: ServeOptions, teller: Teller) -> int:
     """Run a cluster until cancelled, or until its time is over; the answer is the exit code."""
-    cluster: Cluster | ProcessCluster = _cluster(options, teller.step)
     where = options.zookeeper or "the embedded server"
-    async with failures_as_sentences(where, options.data), cluster:
+    async with failures_as_sentences(where, options.data), _made(options, teller.step) as cluster:
         source: Source = cluster if isinstance(cluster, ProcessCluster) else _source(cluster)
         return await _run(options, teller, source, cluster.clock)
+
+
+@asynccontextmanager
+async def _made(
+    options: ServeOptions, announce: Callable[[str], None]
+) -> AsyncIterator[Cluster | ProcessCluster]:
+    """The cluster; it is made inside, so that settings that cannot work are a sentence, too."""
+    async with _cluster(options, announce) as cluster:
+        yield cluster
 
 
 def _cluster(options: ServeOptions, announce: Callable[[str], None]) -> Cluster | ProcessCluster:

@@ -5,9 +5,12 @@ value or an ApiError for each. An error's text is the sentence that the broker a
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, Protocol, Self, TypeVar
 
+from actors.client.config import ConsumerConfig
 from actors.client.connection import Connection
+from actors.client.deadline import Deadline
+from actors.client.group import Committed, GroupOffsets
 from runtime.world import Clock, Network
 from wire.admin import (
     AlterPartitionReassignments,
@@ -35,6 +38,7 @@ from wire.configs import (
     IncrementalAlterConfigs,
 )
 from wire.errors import ApiError, ErrorCode, exception_of
+from wire.groups import ListGroups
 from wire.ids import BrokerId, TopicPartition
 from wire.message import PartitionResult
 from wire.metadata import DescribeCluster, DescribeClusterResponse, Metadata, MetadataTopic
@@ -42,6 +46,8 @@ from wire.znode_json import broker_ids
 
 TIMEOUT_MS: Final = 30_000
 BY_DEFAULT: Final = -1
+LOADING_MS: Final = 100  # before a coordinator that loads is asked again
+CONFIGS_AT_ONCE: Final = 500  # topics whose configuration is asked for in one request
 
 
 class Answered(Protocol):
@@ -67,6 +73,17 @@ class Admin:
         name_of: Callable[[BrokerId], str],
     ) -> None:
         self._connection = Connection(network, clock, bootstrap, name_of)
+        self._clock = clock
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Leave the network, which is the administrator's own."""
+        self._connection.close()
 
     # --- topics ----------------------------------------------------------------------------------
 
@@ -159,17 +176,21 @@ class Admin:
     ) -> dict[ConfigResource, tuple[ConfigEntry, ...] | ApiError]:
         """What is in force, and where it comes from; a broker is asked for its own."""
         described: dict[ConfigResource, tuple[ConfigEntry, ...] | ApiError] = {}
-        for resource in resources:
+        own = [each for each in resources if _is_one_broker(each)]
+        others = [each for each in resources if not _is_one_broker(each)]
+        for resource in own:
             request = DescribeConfigs(resources=(ConfigQuery(resource),))
-            is_broker = resource.resource_type is ConfigResourceType.BROKER
-            if is_broker and resource.name.isdecimal():
-                broker = BrokerId(int(resource.name))
-                response = await self._connection.ask_broker(broker, request, timeout_ms)
-            else:
-                response = await self._connection.ask_any(request, timeout_ms)
+            broker = BrokerId(int(resource.name))
+            response = await self._connection.ask_broker(broker, request, timeout_ms)
             (result,) = response.resources
             described[resource] = error_of(result) or result.entries
-        return described
+        for start in range(0, len(others), CONFIGS_AT_ONCE):
+            part = others[start : start + CONFIGS_AT_ONCE]
+            request = DescribeConfigs(resources=tuple(map(ConfigQuery, part)))
+            response = await self._connection.ask_any(request, timeout_ms)
+            for resource, result in zip(part, response.resources, strict=True):
+                described[resource] = error_of(result) or result.entries
+        return {each: described[each] for each in resources}
 
     async def alter_configs(
         self,
@@ -185,6 +206,32 @@ class Admin:
         )
         response = await self._connection.ask_any(request, timeout_ms)
         return {each.resource: error_of(each) for each in response.resources}
+
+    # --- groups ---------------------------------------------------------------------------------
+
+    async def list_groups(self, *, timeout_ms: int = TIMEOUT_MS) -> tuple[str, ...]:
+        """The groups that have committed something, sorted; every live broker is asked."""
+        groups: set[str] = set()
+        for node in (await self.describe_cluster(timeout_ms=timeout_ms)).brokers:
+            groups.update(await self._groups_of(node.id, Deadline(self._clock, timeout_ms)))
+        return tuple(sorted(groups))
+
+    async def group_offsets(self, group: str, *, timeout_ms: int = TIMEOUT_MS) -> Committed:
+        """All that a group has committed."""
+        offsets = GroupOffsets(group, ConsumerConfig(), self._connection, self._clock)
+        return await offsets.committed(None, Deadline(self._clock, timeout_ms))
+
+    async def _groups_of(self, broker: BrokerId, deadline: Deadline) -> tuple[str, ...]:
+        while True:
+            within_ms = max(1, round(deadline.left_ms))
+            response = await self._connection.ask_broker(broker, ListGroups(), within_ms)
+            error = error_of(response, f"the groups of broker {broker}")
+            if error is None:
+                return response.groups
+            # A broker that is still reading the groups' log will have read it soon.
+            if not error.code.is_retriable or deadline.left_ms <= LOADING_MS:
+                raise error
+            await self._clock.sleep(LOADING_MS)
 
     # --- leaders and replicas --------------------------------------------------------------------
 
@@ -235,6 +282,11 @@ class Admin:
             timeout_ms,
         )
         return {each.partition: each for each in checked(response).partitions}
+
+
+def _is_one_broker(resource: ConfigResource) -> bool:
+    is_broker = resource.resource_type is ConfigResourceType.BROKER
+    return is_broker and resource.name.isdecimal()
 
 
 def error_of(answered: Answered, what: str = "") -> ApiError | None:

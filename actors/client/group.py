@@ -78,17 +78,19 @@ class GroupOffsets:
         await self._with_coordinator(attempt, deadline)
 
     async def committed(
-        self, partitions: Sequence[TopicPartition], deadline: Deadline
+        self, partitions: Sequence[TopicPartition] | None, deadline: Deadline
     ) -> Committed:
-        """What was last committed; None where nothing was."""
-        request = OffsetFetch(group_id=self._group_id, partitions=tuple(sorted(partitions)))
+        """What was last committed; None where nothing was. Without partitions: all there is."""
+        wanted = None if partitions is None else tuple(sorted(partitions))
+        request = OffsetFetch(group_id=self._group_id, partitions=wanted)
 
         async def attempt(coordinator: BrokerId, within_ms: float) -> Committed:
             response = await self._connection.call(coordinator, request, within_ms)
             if response.error_code is not ErrorCode.NONE:
                 sentence = f"OffsetFetch of group {self._group_id!r}: {response.error_code.name}"
                 raise exception_of(response.error_code)(sentence)
-            results = by_partition(partitions, response.partitions, "OffsetFetch")
+            asked = [each.partition for each in response.partitions] if wanted is None else wanted
+            results = by_partition(asked, response.partitions, "OffsetFetch")
             found: Committed = {}
             for partition, each in sorted(results.items()):
                 if each.error_code is not ErrorCode.NONE:

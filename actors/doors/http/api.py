@@ -5,8 +5,7 @@ hand. Every request has a time limit and bounds.
 """
 
 from collections.abc import Sequence
-from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import msgspec
 from aiohttp import web
@@ -18,6 +17,8 @@ from actors.operations.operation import Operation
 
 IN_BODY: Final = frozenset({"POST", "PUT", "PATCH"})
 MAX_FIELDS: Final = 200
+MAX_BODY_BYTES: Final = 1 << 20
+MAX_RECORDS_BYTES: Final = 8 << 20
 
 
 def add_operations(app: web.Application, operations: Sequence[Operation], clients: Clients) -> None:
@@ -40,21 +41,55 @@ def _handler(operation: Operation, clients: Clients) -> Any:
 
 async def given_by(request: web.Request, operation: Operation) -> Any:
     """What a request gives to its operation, checked."""
-    if operation.method in IN_BODY:
-        raw = await request.read()
-        fields = msgspec.json.decode(raw) if raw else {}
-        if not isinstance(fields, dict):
-            raise Refused(400, "INVALID_REQUEST", "the body must be a JSON object")
-        if request.query:
-            name = next(iter(request.query))
-            raise Refused(400, "INVALID_REQUEST", f"{name!r:.100} belongs into the body")
-    else:
-        fields = _query(request, operation)
-    for name, value in request.match_info.items():
-        if name in fields:
+    if operation.method not in IN_BODY:
+        # All of it is text, and becomes what its field is.
+        fields = _with_path(_query(request, operation), request)
+        return msgspec.convert(fields, operation.given, strict=False)
+    if request.query:
+        name = next(iter(request.query))
+        raise Refused(400, "INVALID_REQUEST", f"{name!r:.100} belongs into the body")
+    raw = await body_of(request, most_bytes(operation))
+    try:
+        given = msgspec.json.decode(raw) if raw else {}
+    except RecursionError:
+        raise Refused(400, "INVALID_REQUEST", "the body is nested too deeply") from None
+    if not isinstance(given, dict):
+        raise Refused(400, "INVALID_REQUEST", "the body must be a JSON object")
+    kinds = get_type_hints(operation.given, include_extras=True)
+    fields = _with_path(given, request)
+    for name in request.match_info:
+        fields[name] = _converted(name, fields[name], kinds[name])
+    return msgspec.convert(fields, operation.given)
+
+
+async def body_of(request: web.Request, limit: int) -> bytes:
+    """All of a request's body, unless it is too large."""
+    body = bytearray()
+    async for chunk in request.content.iter_any():
+        body += chunk
+        if len(body) > limit:
+            raise Refused(413, "MESSAGE_TOO_LARGE", f"the body is larger than {limit} bytes")
+    return bytes(body)
+
+
+def most_bytes(operation: Operation) -> int:
+    """Records may be large; all else is small."""
+    has_records = "records" in operation.given.__struct_fields__
+    return MAX_RECORDS_BYTES if has_records else MAX_BODY_BYTES
+
+
+def _with_path(given: dict[str, Any], request: web.Request) -> dict[str, Any]:
+    for name in request.match_info:
+        if name in given:
             raise Refused(400, "INVALID_REQUEST", f"{name} is in the address already")
-        fields[name] = value
-    return msgspec.convert(_numbers(fields, operation), operation.given, strict=True)
+    return {**given, **request.match_info}
+
+
+def _converted(name: str, text: str, kind: Any) -> Any:
+    try:
+        return msgspec.convert(text, kind, strict=False)
+    except msgspec.ValidationError as error:
+        raise Refused(400, "INVALID_REQUEST", f"{name}: {error}") from None
 
 
 def _query(request: web.Request, operation: Operation) -> dict[str, Any]:
@@ -94,37 +129,6 @@ _LISTS: Final = (
 
 def _kinds(kind: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, ...]:
     return kind.types if isinstance(kind, msgspec.inspect.UnionType) else (kind,)
-
-
-def _numbers(fields: dict[str, Any], operation: Operation) -> dict[str, Any]:
-    """Text in addresses and queries becomes what its field is; a body is taken as it is."""
-    in_text = set(fields) if operation.method not in IN_BODY else path_fields(operation)
-    info = msgspec.inspect.type_info(operation.given)
-    assert isinstance(info, msgspec.inspect.StructType)
-    kinds = {field.name: field.type for field in info.fields}
-    found = dict(fields)
-    for name in in_text & kinds.keys() & fields.keys():
-        names = {type(kind) for kind in _kinds(kinds[name])}
-        if msgspec.inspect.StrType not in names:
-            with suppress(msgspec.ValidationError):  # told by the conversion of the whole
-                found[name] = _loose(fields[name], names)
-    return found
-
-
-def _loose(value: Any, kinds: set[type[msgspec.inspect.Type]]) -> Any:
-    if msgspec.inspect.IntType in kinds:
-        return msgspec.convert(value, int, strict=False)
-    if msgspec.inspect.FloatType in kinds:
-        return msgspec.convert(value, float, strict=False)
-    if msgspec.inspect.BoolType in kinds:
-        return msgspec.convert(value, bool, strict=False)
-    if kinds & set(_LISTS):
-        return [_whole_or_text(each) for each in value]
-    return value
-
-
-def _whole_or_text(text: str) -> int | str:
-    return int(text) if text.isdecimal() else text
 
 
 def path_fields(operation: Operation) -> set[str]:

@@ -1,10 +1,11 @@
 """What pages are told while they look.
 
 Rule: while somebody looks, the cluster is looked at often, and at once after an event; only what
-has changed is sent. While nobody looks, nothing is done. A page that does not keep up is dropped:
+has changed is sent. While nobody looks, nothing is done. A page that does not keep up is cut off:
 it comes back by itself and begins anew.
 """
 
+from collections import deque
 from collections.abc import Mapping
 from secrets import token_hex
 from typing import Any, Final
@@ -12,6 +13,7 @@ from typing import Any, Final
 import msgspec
 from aiohttp import web
 
+from actors.doors.http.guard import Refused
 from actors.doors.http.history import History
 from actors.doors.http.source import Source
 from actors.story import StoryEvent
@@ -23,30 +25,40 @@ from wire.observation import Metric
 
 LOOK_MS: Final = 200
 GATHER_MS: Final = 20  # events come in bursts
-REST: Final = 5  # a look that takes long is followed by a rest of so many times its length
+REST: Final = 5  # a look is followed by a rest of so many times its length, whatever happens
+STALE_MS: Final = 5_000  # so long ago nobody looked: what came since is no rate of now
+MEASURE_MS: Final = 1_000  # a second, the unit of a rate; to measure costs more than to look
 MOST_PAGES: Final = 64
 MOST_UNSENT: Final = 200  # messages that wait for one page
 MOST_FROM_PAGE: Final = 1_024
+Counts = Mapping[int, tuple[float, ...]]  # broker → its counters, in the order of COUNTED
 COUNTED: Final = {"MessagesInPerSec": "messages_per_second", "BytesInPerSec": "bytes_per_second"}
 
 
 class Page:
     """One page that looks, and what waits for it."""
 
-    def __init__(self, socket: web.WebSocketResponse) -> None:
+    def __init__(self, socket: web.WebSocketResponse, transport: BaseTransport | None) -> None:
         self._socket = socket
-        self._unsent: list[str] = []
+        self._transport = transport
+        self._unsent: deque[str] = deque()
         self._bell = Bell()
         self.is_open = True
         self.closed: Promise[None] = Promise()
 
     def put(self, message: str) -> None:
-        """Send in its turn; if the page does not keep up, give it up."""
+        """Send in its turn; a page that does not keep up would not read a goodbye either."""
         if len(self._unsent) >= MOST_UNSENT:
             self.close()
+            self.cut()
         if self.is_open:
             self._unsent.append(message)
             self._bell.ring()
+
+    def cut(self) -> None:
+        """End the connection, whatever is still unsent."""
+        if isinstance(self._transport, WriteTransport):
+            self._transport.abort()
 
     def close(self) -> None:
         """No more of it."""
@@ -59,7 +71,7 @@ class Page:
         """Until it is closed."""
         while self.is_open:
             while self._unsent:
-                message = self._unsent.pop(0)
+                message = self._unsent.popleft()
                 try:
                     await self._socket.send_str(message)
                 except OSError:  # aiohttp's own is one: the page is gone
@@ -84,7 +96,10 @@ class Feed:
         self._tasks = Tasks(self._crashed)
         self._shown: dict[str, Any] = {}
         self._partitions: Mapping[TopicPartition, PartitionView] = {}
-        self._counts: tuple[float, dict[str, float]] | None = None
+        self._counts: Counts = {}
+        self._counted_ms: float | None = None
+        self._visitors = 0  # pages, and those that are about to be some
+        self._is_looking = False
         self._rates = dict.fromkeys(COUNTED.values(), 0.0)
         self._has_event = False
         history.listeners[self._on_event] = None
@@ -98,15 +113,23 @@ class Feed:
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
         """A page has come, and stays until it goes."""
-        if len(self._pages) >= MOST_PAGES:
-            raise web.HTTPServiceUnavailable
+        if self._visitors >= MOST_PAGES:
+            raise Refused(503, "TOO_MANY_PAGES", f"{MOST_PAGES} pages look already")
+        self._visitors += 1
+        try:
+            return await self._serve(request)
+        finally:
+            self._visitors -= 1
+
+    async def _serve(self, request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(heartbeat=15, max_msg_size=MOST_FROM_PAGE, timeout=1)
         await socket.prepare(request)
-        page = Page(socket)
+        page = Page(socket, request.transport)
         await self._look()
         page.put(self._state())
         self._pages[page] = None
-        if len(self._pages) == 1:
+        if not self._is_looking:
+            self._is_looking = True
             self._tasks.start(self._look_on())
         self._tasks.start(page.send())
         self._tasks.start(self._end_with(page, socket))
@@ -125,19 +148,22 @@ class Feed:
         await socket.close()
 
     async def _look_on(self) -> None:
-        while self._pages:
-            begun_ms = self._clock.elapsed_ms()
-            self._has_event = False
-            await self._look()
-            took_ms = self._clock.elapsed_ms() - begun_ms
-            if not self._has_event:
-                await self._bell.wait(max(LOOK_MS, REST * took_ms))
-            await self._clock.sleep(max(GATHER_MS, took_ms))
+        try:
+            while self._pages:
+                begun_ms = self._clock.elapsed_ms()
+                self._has_event = False
+                await self._look()
+                rest_ms = max(GATHER_MS, REST * (self._clock.elapsed_ms() - begun_ms))
+                if not self._has_event:
+                    await self._bell.wait(max(LOOK_MS - rest_ms, 0))
+                await self._clock.sleep(rest_ms)
+        finally:
+            self._is_looking = False
 
     async def _look(self) -> None:
         """See what is there, and tell the pages what is new."""
         view = await self._source.look()
-        self._measure(await self._source.metrics())
+        await self._measure()
         now: dict[str, Any] = {
             "controller": _controller(view),
             "brokers": [_broker(each) for each in view.brokers.values()],
@@ -184,20 +210,22 @@ class Feed:
             **self._rates,
         }
 
-    def _measure(self, metrics: Mapping[int, tuple[Metric, ...]]) -> None:
-        """Rates from counters; over half a second at least, or they would jump."""
+    async def _measure(self) -> None:
+        """Rates from counters; a broker that began anew counts from nothing, and adds none."""
         now_ms = self._clock.elapsed_ms()
-        counts = counted(metrics)
-        if self._counts is None:
-            self._counts = (now_ms, counts)
+        if self._counted_ms is not None and now_ms - self._counted_ms < MEASURE_MS:
             return
-        then_ms, before = self._counts
-        if now_ms - then_ms >= 1_000:  # noqa: PLR2004 - a second: the unit of a rate
-            self._rates = {
-                name: round(max(0.0, value - before[name]) * 1000 / (now_ms - then_ms), 1)
-                for name, value in counts.items()
-            }
-            self._counts = (now_ms, counts)
+        then_ms, self._counted_ms = self._counted_ms, now_ms
+        before, self._counts = self._counts, counted(await self._source.metrics())
+        if then_ms is None or now_ms - then_ms > STALE_MS:
+            return
+        for number, name in enumerate(COUNTED.values()):
+            grown = sum(
+                max(counts[number] - before[broker][number], 0.0)
+                for broker, counts in self._counts.items()
+                if broker in before
+            )
+            self._rates[name] = round(grown * 1000 / (now_ms - then_ms), 1)
 
     def _on_event(self, event: StoryEvent) -> None:
         self._has_event = True
@@ -218,15 +246,20 @@ class Feed:
         raise error
 
 
-def counted(metrics: Mapping[int, tuple[Metric, ...]]) -> dict[str, float]:
-    """The counters that rates are made of, over all brokers."""
-    counts = dict.fromkeys(COUNTED.values(), 0.0)
-    for of_broker in metrics.values():
-        for metric in of_broker:
-            for name, counter in COUNTED.items():
-                if metric.mbean == f"kafka.server:type=BrokerTopicMetrics,name={name}":
-                    counts[counter] += dict(metric.attributes)["Count"]
-    return counts
+def counted(metrics: Mapping[int, tuple[Metric, ...]]) -> Counts:
+    """The counters that rates are made of."""
+    return {
+        broker: tuple(
+            _count(of_broker, f"kafka.server:type=BrokerTopicMetrics,name={name}")
+            for name in COUNTED
+        )
+        for broker, of_broker in metrics.items()
+    }
+
+
+def _count(metrics: tuple[Metric, ...], mbean: str) -> float:
+    found = (dict(each.attributes)["Count"] for each in metrics if each.mbean == mbean)
+    return next(found, 0.0)
 
 
 def _controller(view: ClusterView) -> dict[str, int] | None:

@@ -7,12 +7,14 @@ whatever comes in is bounded and checked before anybody else sees it.
 from errno import EADDRINUSE
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
+from urllib.parse import parse_qs
 
 from aiohttp import web
 
+from actors.clients import SharedAdmin
 from actors.doors.http.answers import json
-from actors.doors.http.api import add_operations
+from actors.doors.http.api import MAX_BODY_BYTES, add_operations, body_of
 from actors.doors.http.cluster_routes import cluster_operations
 from actors.doors.http.feed import Feed
 from actors.doors.http.guard import COOKIE, Guard, Refused
@@ -25,8 +27,9 @@ from runtime.websocket import is_loopback
 from runtime.world import Clock
 from wire.ids import NO_BROKER
 
-MAX_BODY_BYTES: Final = 8 << 20
+MAX_LOGIN_BYTES: Final = 4_096
 GOODBYE_S: Final = 1
+WRONG: Final = "That is not the token."
 PAGE: Final = Path(__file__).parent / "page"
 TYPES: Final = {
     ".html": "text/html",
@@ -38,7 +41,7 @@ TYPES: Final = {
 
 
 class PortTaken(Exception):
-    """Somebody else listens there; the sentence names the port."""
+    """It cannot listen there, most often because somebody else does; the sentence names it."""
 
 
 class HttpServer:
@@ -59,6 +62,7 @@ class HttpServer:
         self.host = host
         self.port = port
         self._source = source
+        self._clients = SharedAdmin(source)
         self._history = History()
         self._has_faults = is_loopback(host) if faults is None else faults
         self._feed = Feed(source, self._history, clock, faults_enabled=self._has_faults)
@@ -66,6 +70,7 @@ class HttpServer:
         self._token = token
         own = cluster_operations(source, self._history, has_faults=self._has_faults)
         self._operations = (*OPERATIONS, *own)
+        self._description = describe(self._operations)
         self._files = {path.name: path.read_bytes() for path in sorted(PAGE.iterdir())}
         self._runner: web.AppRunner | None = None
         self._stop_listening = source.listen(self._history.add)
@@ -83,22 +88,24 @@ class HttpServer:
         try:
             await web.TCPSite(self._runner, self.host, self.port).start()
         except OSError as error:
+            await self._runner.cleanup()
+            where = f"port {self.port} of {self.host}"
             if error.errno == EADDRINUSE:
-                raise PortTaken(
-                    f"port {self.port} of {self.host} is taken: choose another --http-port"
-                ) from None
-            raise
+                raise PortTaken(f"{where} is taken: choose another --http-port") from None
+            raise PortTaken(f"nobody may listen on {where}: {error.strerror}") from None
         self.port = self._runner.addresses[0][1]
 
     async def close(self) -> None:
         """Let everybody go, and stop listening."""
         self._stop_listening()
+        self._clients.close()
         await self._feed.close()
         if self._runner is not None:
             await self._runner.cleanup()
 
     def _app(self) -> web.Application:
         app = web.Application(client_max_size=MAX_BODY_BYTES, middlewares=[self._guard.middleware])
+        app.on_response_prepare.append(self._guard.protect)
         app.router.add_get("/", self._index)
         app.router.add_get("/static/{name}", self._static)
         app.router.add_get("/live", self._feed.serve)
@@ -109,7 +116,7 @@ class HttpServer:
         app.router.add_get("/readyz", self._readyz)
         app.router.add_get("/nodes", self._nodes)
         app.router.add_get("/openapi.json", self._openapi)
-        add_operations(app, self._operations, self._source)
+        add_operations(app, self._operations, self._clients)
         return app
 
     # --- the page ---------------------------------------------------------------------------------
@@ -137,11 +144,16 @@ class HttpServer:
 
     async def _login(self, request: web.Request) -> web.Response:
         """Change a token for a cookie, which no script can read."""
-        form = await request.post()
-        shown = form.get("token", "")
-        if self._token is None or not isinstance(shown, str) or not self._guard.knows(shown):
-            raise Refused(401, "UNAUTHORIZED", "that is not the token")
+        form = parse_qs((await body_of(request, MAX_LOGIN_BYTES)).decode("utf-8", "replace"))
+        shown = form.get("token", [""])[0].strip()
         response = web.Response(status=303, headers={"Location": "/"})
+        if self._token is None:
+            return response  # nobody needs one here
+        if not self._guard.knows(shown):
+            if "text/html" not in request.headers.get("Accept", ""):
+                raise Refused(401, "UNAUTHORIZED", WRONG)
+            page = self._files["login.html"].replace(b"<label", f"<p>{WRONG}</p><label".encode(), 1)
+            return web.Response(status=401, body=page, content_type="text/html", charset="utf-8")
         response.set_cookie(COOKIE, shown, httponly=True, samesite="Strict", path="/")
         return response
 
@@ -157,16 +169,14 @@ class HttpServer:
 
     async def _readyz(self, _: web.Request) -> web.Response:
         view = await self._source.look()
-        why = None
         if view.controller == NO_BROKER:
-            why = "there is no controller"
-        elif view.offline:
-            why = f"{view.offline} partitions have no leader"
-        status: dict[str, Any] = {"status": "ready"} if why is None else {"status": why}
-        return json(status, 200 if why is None else 503)
+            raise Refused(503, "NOT_READY", "there is no controller")
+        if view.offline:
+            raise Refused(503, "NOT_READY", f"{view.offline} partitions have no leader")
+        return json({"status": "ready"})
 
     async def _nodes(self, _: web.Request) -> web.Response:
         return json(dict(self._source.addresses()))
 
     async def _openapi(self, _: web.Request) -> web.Response:
-        return json(describe(self._operations))
+        return json(self._description)

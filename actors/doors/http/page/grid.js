@@ -59,6 +59,8 @@ class Row {
     const health = healthOf(partition);
     setClass(this.element, health.name);
     setText(this.health, health.word);
+    const said = [key, health.word, `epoch ${partition.leader_epoch}`].filter(Boolean).join(", ");
+    setAttribute(this.head, "aria-label", said);
     this._fit(brokers.length);
     const changed = [];
     for (let at = 0; at < brokers.length; at += 1) {
