@@ -130,6 +130,12 @@ class Tasks:
             await asyncio.wait(tasks)
 
 
+async def within(timeout_ms: float, work: Awaitable[Value]) -> Value:
+    """Await it for so long; then it is cancelled, and TimeoutError raised."""
+    async with asyncio.timeout(timeout_ms / 1000):
+        return await work
+
+
 async def all_of(works: Iterable[Awaitable[Value]]) -> list[Outcome]:
     """Await all of them at once; how each has ended, in their order."""
     ended = await asyncio.gather(*works, return_exceptions=True)

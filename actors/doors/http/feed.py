@@ -6,19 +6,20 @@ it comes back by itself and begins anew.
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from secrets import token_hex
 from typing import Any, Final
 
 import msgspec
-from aiohttp import web
+from aiohttp import WSCloseCode, web
 
 from actors.doors.http.guard import Refused
 from actors.doors.http.history import History
 from actors.doors.http.source import Source
 from actors.story import StoryEvent
 from actors.view import BrokerView, ClusterView, PartitionView
-from runtime.tasks import Bell, Promise, Tasks
+from runtime.tasks import Bell, Tasks, all_of, within
 from runtime.world import Clock
 from wire.ids import NO_BROKER, TopicPartition
 from wire.observation import Metric
@@ -28,6 +29,7 @@ GATHER_MS: Final = 20  # events come in bursts
 REST: Final = 5  # a look is followed by a rest of so many times its length, whatever happens
 STALE_MS: Final = 5_000  # so long ago nobody looked: what came since is no rate of now
 MEASURE_MS: Final = 1_000  # a second, the unit of a rate; to measure costs more than to look
+GOODBYE_MS: Final = 500
 MOST_PAGES: Final = 64
 MOST_UNSENT: Final = 200  # messages that wait for one page
 MOST_FROM_PAGE: Final = 1_024
@@ -38,45 +40,48 @@ COUNTED: Final = {"MessagesInPerSec": "messages_per_second", "BytesInPerSec": "b
 class Page:
     """One page that looks, and what waits for it."""
 
-    def __init__(self, socket: web.WebSocketResponse, transport: BaseTransport | None) -> None:
+    def __init__(self, socket: web.WebSocketResponse, cut: Callable[[], None]) -> None:
         self._socket = socket
-        self._transport = transport
+        self._cut = cut
         self._unsent: deque[str] = deque()
         self._bell = Bell()
-        self.is_open = True
-        self.closed: Promise[None] = Promise()
+        self._is_open = True
 
     def put(self, message: str) -> None:
-        """Send in its turn; a page that does not keep up would not read a goodbye either."""
+        """Send in its turn, if the page keeps up."""
         if len(self._unsent) >= MOST_UNSENT:
-            self.close()
-            self.cut()
-        if self.is_open:
+            self.drop()
+        elif self._is_open:
             self._unsent.append(message)
             self._bell.ring()
 
-    def cut(self) -> None:
-        """End the connection, whatever is still unsent."""
-        if isinstance(self._transport, WriteTransport):
-            self._transport.abort()
+    def drop(self) -> None:
+        """End the connection at once: who does not read would not read a goodbye either."""
+        self.end()
+        self._cut()
 
-    def close(self) -> None:
-        """No more of it."""
-        self.is_open = False
-        self.closed.keep(None)
+    async def leave(self) -> None:
+        """End the connection politely, but not for long."""
+        self.end()
+        with suppress(TimeoutError):
+            await within(GOODBYE_MS, self._socket.close(code=WSCloseCode.GOING_AWAY))
+        self._cut()
+
+    def end(self) -> None:
+        """Nothing more is sent."""
+        self._is_open = False
         self._unsent.clear()
         self._bell.ring()
 
     async def send(self) -> None:
-        """Until it is closed."""
-        while self.is_open:
+        """Until the end."""
+        while self._is_open:
             while self._unsent:
-                message = self._unsent.popleft()
                 try:
-                    await self._socket.send_str(message)
+                    await self._socket.send_str(self._unsent.popleft())
                 except OSError:  # aiohttp's own is one: the page is gone
-                    self.close()
-            if self.is_open:
+                    self.end()
+            if self._is_open:
                 await self._bell.wait()
 
 
@@ -107,8 +112,7 @@ class Feed:
     async def close(self) -> None:
         """Let all pages go."""
         self._history.listeners.pop(self._on_event, None)
-        for page in tuple(self._pages):
-            page.close()
+        await all_of(page.leave() for page in tuple(self._pages))
         await self._tasks.close()
 
     async def serve(self, request: web.Request) -> web.StreamResponse:
@@ -124,7 +128,8 @@ class Feed:
     async def _serve(self, request: web.Request) -> web.StreamResponse:
         socket = web.WebSocketResponse(heartbeat=15, max_msg_size=MOST_FROM_PAGE, timeout=1)
         await socket.prepare(request)
-        page = Page(socket, request.transport)
+        transport = request.transport
+        page = Page(socket, (lambda: None) if transport is None else transport.abort)
         await self._look()
         page.put(self._state())
         self._pages[page] = None
@@ -132,20 +137,13 @@ class Feed:
             self._is_looking = True
             self._tasks.start(self._look_on())
         self._tasks.start(page.send())
-        self._tasks.start(self._end_with(page, socket))
         try:
             async for _ in socket:
-                if not page.is_open:
-                    break
+                pass  # it has nothing to say; what is too long ends the connection
         finally:
-            page.close()
-            self._pages.pop(page, None)
+            page.end()
+            del self._pages[page]
         return socket
-
-    async def _end_with(self, page: Page, socket: web.WebSocketResponse) -> None:
-        """A page that was given up is told so."""
-        await page.closed
-        await socket.close()
 
     async def _look_on(self) -> None:
         try:
@@ -242,7 +240,7 @@ class Feed:
     def _crashed(self, error: Exception) -> None:
         """A bug: pages that would show nothing new must not look alive."""
         for page in tuple(self._pages):
-            page.close()
+            page.drop()
         raise error
 
 
