@@ -50,7 +50,12 @@ def broker(number: int, state: str = "up", **fields: Any) -> Json:
 
 def event(number: int, kind: str, text: str, level: str = "info", **fields: Any) -> Json:
     """An event of the story, a second after the one before it, of the last minutes."""
-    known = {"id": number, "time_ms": NOW_MS - 240_000 + number * 1000, "kind": kind, "level": level}
+    known = {
+        "id": number,
+        "time_ms": NOW_MS - 240_000 + number * 1000,
+        "kind": kind,
+        "level": level,
+    }
     return known | {"text": text, "broker": -1, "topic": "", "partition": -1, "count": 1} | fields
 
 

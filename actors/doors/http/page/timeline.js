@@ -83,9 +83,9 @@ export class Timeline {
       element.remove();
       this._items.delete(id);
     }
+    const elements = wanted.map((event) => this._itemOf(event));
     let at = this._list.firstChild;
-    for (const event of wanted) {
-      const element = this._itemOf(event);
+    for (const element of elements) {
       if (element === at) at = at.nextSibling;
       else this._list.insertBefore(element, at);
     }
@@ -95,8 +95,8 @@ export class Timeline {
   _itemOf(event) {
     const known = this._items.get(event.id);
     if (known?.event === event) return known.element;
-    known?.element.remove();
     const element = eventItem(event, this._onOpen);
+    known?.element.replaceWith(element);
     this._items.set(event.id, { event, element });
     return element;
   }
