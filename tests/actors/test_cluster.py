@@ -12,49 +12,29 @@ from runtime.keeper import KeeperError
 from wire.znodes import TopicsZNode
 
 
-async def cluster_of(sim, told):
+async def test_whoever_stops_is_told_one_by_one(sim):
+    told: list[str] = []
     cluster = SimulatedCluster(sim, brokers=3)
     cluster._announce = told.append
-    for broker in cluster.brokers:  # whoever is first wins
-        await cluster.start_broker(broker)
-        await sim.settle()
-    return cluster
-
-
-def controllers(told):
-    return [line for line in told if line.startswith("the controller is")]
-
-
-async def test_each_controller_is_news(sim):
-    told = []
-    cluster = await cluster_of(sim, told)
-
-    cluster.kill(1)
-    await sim.sleep(10_000)
-
-    (heir,) = [broker for broker, node in cluster.nodes.items() if node.is_controller]
-    assert controllers(told) == ["the controller is broker 1", f"the controller is broker {heir}"]
-
-
-async def test_who_takes_over_while_all_stop_is_no_news(sim):
-    told = []
-    cluster = await cluster_of(sim, told)
-    cluster.kill(1)
-    await sim.sleep(10_000)
-    await cluster.start_broker(1)  # it stops last: whoever reigns now stops before it
+    await cluster.start_nodes()
     await sim.settle()
-    told.clear()
-    stop_broker = cluster.stop_broker
+    cluster.kill(2)
 
-    async def stop_slowly(broker, **options):
-        await stop_broker(broker, **options)
-        await sim.settle()  # there is time to elect another
-
-    cluster.stop_broker = stop_slowly
     await cluster.stop_nodes()
 
-    assert controllers(told) == []
-    assert told[-1].endswith("has stopped")
+    assert told == ["broker 3 has stopped", "broker 1 has stopped"]
+
+
+async def test_a_broker_keeps_its_port_from_one_life_to_the_next(zookeeper):
+    hosts = zookeeper.hosts + zookeeper.chroot()
+    async with Cluster(1, zookeeper=hosts, session_timeout_ms=1_000) as cluster:
+        before = cluster.addresses()
+        cluster.kill(1)
+        assert cluster.addresses() == {}
+
+        await cluster.start_broker(1)
+
+        assert cluster.addresses() == before
 
 
 async def test_of_a_dead_node_nothing_is_kept(sim):

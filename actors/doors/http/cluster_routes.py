@@ -3,15 +3,20 @@
 Rule: rows of the same table as all operations, so they are routed, checked and described alike.
 """
 
+from contextlib import suppress
+from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
+from actors.administration.names import check_topic_name
 from actors.clients import Clients
 from actors.doors.http.guard import Refused
 from actors.doors.http.history import History
 from actors.doors.http.source import Source
 from actors.faults.hand import Faults
+from actors.operations.logs import Unreadable, batches_in, record_rows, segments_in
+from actors.operations.logs import describe as describe_batch
 from actors.operations.operation import BadInput, Operation
 from actors.story import StoryEvent
 from actors.view import BrokerView, OffsetsView, PartitionView
@@ -54,6 +59,26 @@ class EventsGiven(Struct, kw_only=True, forbid_unknown_fields=True):
     """From where on."""
 
     after: int = 0
+
+
+class LogGiven(Struct, kw_only=True, forbid_unknown_fields=True):
+    """Whose log, and how much of it."""
+
+    broker: Number
+    topic: Name
+    partition: Number
+    offset: Number = 0  # the first batch shown holds it, or comes after it
+    max_batches: Annotated[int, Meta(ge=1, le=1_000)] = 100
+    records: bool = False
+
+
+class LogDumped(Struct):
+    """Batches by the names that kafka-dump-log gives them."""
+
+    broker: int
+    topic: str
+    partition: int
+    batches: list[dict[str, Any]]
 
 
 class NothingGiven(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -103,6 +128,23 @@ async def inject(faults: Faults, given: FaultGiven) -> FaultDone:
     return FaultDone(sentence.format(given.broker))
 
 
+def dumped(log: Path, given: LogGiven) -> list[dict[str, Any]]:
+    """Batches from an offset on; a live log may end in the middle of one."""
+    found: list[dict[str, Any]] = []
+    with suppress(Unreadable):
+        for segment in segments_in(log):
+            for batch in batches_in(segment, segment.read_bytes()):
+                if batch.header.last_offset < given.offset:
+                    continue
+                shown = describe_batch(batch)
+                if given.records:
+                    shown["records"] = record_rows(batch, with_data=True)
+                found.append(shown)
+                if len(found) == given.max_batches:
+                    return found
+    return found
+
+
 def cluster_operations(
     source: Source, history: History, *, has_faults: bool
 ) -> tuple[Operation, ...]:
@@ -126,6 +168,14 @@ def cluster_operations(
 
     async def list_events(_: Clients, given: EventsGiven) -> list[StoryEvent]:
         return history.shown(given.after)
+
+    async def dump_log(_: Clients, given: LogGiven) -> LogDumped:
+        check_topic_name(given.topic)  # nothing else may become part of a path
+        folder = source.log_folder(given.broker)
+        log = None if folder is None else folder / f"{given.topic}-{given.partition}"
+        if log is None or not log.is_dir():
+            raise Refused(404, "UNKNOWN_TOPIC_OR_PARTITION", "there is no such log on this machine")
+        return LogDumped(given.broker, given.topic, given.partition, dumped(log, given))
 
     async def describe(_: Clients, __: NothingGiven) -> ClusterDetails:
         view = await source.look()
@@ -167,6 +217,14 @@ def cluster_operations(
             "Kill, restart, pause, resume, shut down, expire a session, cut a link, or heal.",
             (FaultGiven, FaultDone),
             inject_fault,
+        ),
+        row(
+            "dumpLog",
+            "GET",
+            "/api/logs/{broker}/{topic}/{partition}",
+            "The batches in the files of one replica.",
+            (LogGiven, LogDumped),
+            dump_log,
         ),
         row(
             "listEvents",

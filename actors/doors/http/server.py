@@ -172,7 +172,8 @@ class HttpServer:
         if view.controller == NO_BROKER:
             raise Refused(503, "NOT_READY", "there is no controller")
         if view.offline:
-            raise Refused(503, "NOT_READY", f"{view.offline} partitions have no leader")
+            count = "1 partition has" if view.offline == 1 else f"{view.offline} partitions have"
+            raise Refused(503, "NOT_READY", f"{count} no leader")
         return json({"status": "ready"})
 
     async def _nodes(self, _: web.Request) -> web.Response:

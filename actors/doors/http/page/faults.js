@@ -10,7 +10,7 @@ const SERVING = ["up", "controller"];
 
 export const FAULTS = {
   kill: { label: "Kill", when: [...RUNNING, "paused"], doing: "Killing" },
-  restart: { label: "Restart", when: ["down"], doing: "Restarting" },
+  restart: { label: "Restart", when: ["down", ...SERVING], doing: "Restarting" }, // one that is up stops first
   pause: { label: "Pause", when: [...RUNNING], doing: "Pausing" },
   resume: { label: "Resume", when: ["paused"], doing: "Resuming" },
   "shut-down": { label: "Shut down", when: SERVING, doing: "Shutting down" },

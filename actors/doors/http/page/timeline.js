@@ -22,7 +22,6 @@ export function eventItem(event, onOpen = null) {
   const time = make("time", { datetime: new Date(event.time_ms).toISOString() }, clockTime(event.time_ms));
   const kind = make("span", { class: "kind" }, shape(event.kind), kindOf(event.kind).word);
   const text = make("span", { class: "text" }, event.text);
-  if (event.count > 1) text.append(make("span", { class: "count" }, ` ×${number(event.count)}`));
   const item = make("li", { class: `event ${event.level}` }, time, kind, text);
   if (onOpen && event.topic && event.partition >= 0) {
     const key = keyOf(event.topic, event.partition);
