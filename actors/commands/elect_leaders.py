@@ -61,6 +61,8 @@ async def _elect(clients: Clients, given: argparse.Namespace) -> int:
             listed = ", ".join(f"{each.topic}-{each.partition}" for each in named)
             kind = given.election_type.upper()
             say(f"{sentence} ({kind}) for partitions {listed}")
+    if not (held.elected or held.not_needed or held.failed):
+        say("No partition needs an election.")
     for each in held.failed:
         warn(f"elect-leaders: {each.topic}-{each.partition}: {each.message} ({each.error})")
     return 1 if held.failed else 0

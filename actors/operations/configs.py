@@ -18,7 +18,7 @@ from wire.configs import (
     ConfigResourceType,
     ConfigSource,
 )
-from wire.errors import ApiError
+from wire.errors import ApiError, BrokerNotAvailable
 
 DEFAULT: Final = "<default>"
 KINDS: Final = {"topics": ConfigResourceType.TOPIC, "brokers": ConfigResourceType.BROKER}
@@ -84,6 +84,8 @@ def resource_of(entity_type: str, entity_name: str) -> ConfigResource:
 async def describe_configs(clients: Clients, given: DescribeConfigs) -> ConfigsDescribed:
     """What is in force."""
     resource = resource_of(given.entity_type, given.entity_name)
+    if resource.resource_type is ConfigResourceType.BROKER and resource.name:
+        await _check_alive(clients, resource.name)
     entries = (await clients.admin().describe_configs(resource))[resource]
     if isinstance(entries, ApiError):
         raise entries
@@ -98,6 +100,15 @@ async def describe_configs(clients: Clients, given: DescribeConfigs) -> ConfigsD
             if given.all or each.source in DYNAMIC
         ],
     )
+
+
+async def _check_alive(clients: Clients, broker: str) -> None:
+    """Only a broker itself knows its settings: one that is gone would be waited for."""
+    live = [str(node.id) for node in (await clients.admin().describe_cluster()).brokers]
+    if broker not in live:
+        raise BrokerNotAvailable(
+            f"Broker {broker:.20} is not alive; alive are: {', '.join(sorted(live, key=int))}."
+        )
 
 
 async def alter_configs(clients: Clients, given: AlterConfigs) -> None:

@@ -18,6 +18,10 @@ Brokers = Annotated[list[BrokerNumber], Meta(max_length=1_000)]
 TimeoutMs = Annotated[int, Meta(ge=0, le=600_000)]
 Text = Annotated[str, Meta(max_length=1 << 20)]
 Configs = Annotated[dict[str, str], Meta(max_length=200)]
+Headers = Annotated[dict[str, str], Meta(max_length=1_000)]
+Assignments = Annotated[list[Brokers], Meta(max_length=100_000)]
+OffsetNumber = Annotated[int, Meta(ge=0, le=2**63 - 1)]
+TimestampMs = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 
 
 class PartitionGiven(Struct, kw_only=True, forbid_unknown_fields=True, frozen=True):

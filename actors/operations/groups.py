@@ -8,7 +8,7 @@ from typing import Annotated, Final
 from msgspec import Meta, Struct
 
 from actors.clients import Clients
-from actors.operations.given import GroupName, Nothing, PartitionNumber, TopicName
+from actors.operations.given import GroupName, Nothing, OffsetNumber, PartitionNumber, TopicName
 from actors.operations.operation import BadInput, Operation
 from actors.operations.records import partitions_of
 from wire.errors import ErrorCode, exception_of
@@ -52,9 +52,11 @@ class ResetGiven(Struct, kw_only=True, forbid_unknown_fields=True):
 
     group: GroupName
     to: str
-    offset: Annotated[int, Meta(ge=0)] | None = None
+    offset: OffsetNumber | None = None
     topic: TopicName | None = None
-    partitions: Annotated[list[PartitionNumber], Meta(max_length=10_000)] | None = None
+    partitions: Annotated[list[PartitionNumber], Meta(min_length=1, max_length=10_000)] | None = (
+        None
+    )
     execute: bool = False  # False: only say what would be
 
 
@@ -81,10 +83,11 @@ async def list_groups(clients: Clients, _: Nothing) -> GroupNames:
 
 async def describe_group(clients: Clients, given: GroupGiven) -> GroupDescription:
     """Committed offsets, ends, and lag."""
-    committed = await clients.admin().group_offsets(given.group)
+    # Listed first: to ask for a coordinator would make the coordinators' topic.
+    known = (await list_groups(clients, Nothing())).groups
+    committed = await clients.admin().group_offsets(given.group) if given.group in known else {}
     found = {at: of for at, of in sorted(committed.items()) if of is not None}
     if not found:
-        known = (await list_groups(clients, Nothing())).groups
         hint = f"; there are {', '.join(known[:10])}" if known else "; there is none yet"
         raise exception_of(ErrorCode.GROUP_ID_NOT_FOUND)(
             f"Group {given.group!r:.100} has committed nothing{hint}"

@@ -16,6 +16,7 @@ from actors.clients import Clients
 from actors.operations.given import GroupName, PartitionNumber, Text, TimeoutMs, TopicName
 from actors.operations.operation import BadInput, Operation
 from runtime.tasks import all_of
+from wire.errors import UnknownTopicOrPartition
 from wire.ids import Offset, TopicPartition
 
 MOST_RECORDS: Final = 10_000
@@ -157,6 +158,8 @@ async def partitions_of(
 ) -> list[TopicPartition]:
     """The partitions of a topic, or the one that is meant; raise if there is none."""
     found = (await clients.admin().describe_topics([topic]))[topic]
+    if isinstance(found, UnknownTopicOrPartition):
+        raise UnknownTopicOrPartition(f"There is no topic {topic!r:.100}.")
     if isinstance(found, Exception):
         raise found
     numbers = [each.partition for each in found.partitions]

@@ -8,7 +8,7 @@ from typing import Final
 from msgspec import Struct
 
 from actors.clients import Clients
-from actors.operations.given import Brokers, Configs, Count, TopicName, Topics
+from actors.operations.given import Assignments, Configs, Count, TopicName, Topics
 from actors.operations.operation import BadInput, Operation
 from wire.configs import ConfigResource, ConfigResourceType, ConfigSource
 from wire.errors import ApiError, TopicAlreadyExists, UnknownTopicOrPartition
@@ -84,7 +84,7 @@ class CreateTopic(Struct, kw_only=True, forbid_unknown_fields=True):
     topic: TopicName
     partitions: Count | None = None
     replication_factor: Count | None = None
-    replica_assignment: list[Brokers] | None = None  # of partition 0, 1, …
+    replica_assignment: Assignments | None = None  # of partition 0, 1, …
     configs: Configs = {}
     if_not_exists: bool = False
     validate_only: bool = False
@@ -105,7 +105,7 @@ class AlterTopic(Struct, kw_only=True, forbid_unknown_fields=True):
 
     topic: TopicName
     partitions: Count
-    replica_assignment: list[Brokers] | None = None  # of the new ones
+    replica_assignment: Assignments | None = None  # of the new ones
 
 
 class DeleteTopic(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -117,9 +117,15 @@ class DeleteTopic(Struct, kw_only=True, forbid_unknown_fields=True):
 
 async def list_topics(clients: Clients, given: ListTopics) -> TopicNames:
     """The names of all topics."""
-    names = await clients.admin().list_topics()
+    if not given.exclude_internal:
+        return TopicNames(await clients.admin().list_topics())
+    described = await clients.admin().describe_topics()
     return TopicNames(
-        tuple(each for each in names if not (given.exclude_internal and each.startswith("__")))
+        tuple(
+            name
+            for name, found in sorted(described.items())
+            if not isinstance(found, MetadataTopic) or not found.is_internal
+        )
     )
 
 
@@ -129,14 +135,15 @@ async def describe_topics(clients: Clients, given: DescribeTopics) -> list[Topic
     if given.topics is not None and not given.topics:
         return []
     described = await admin.describe_topics(given.topics)
-    for found in described.values():
+    for name, found in described.items():
+        if isinstance(found, UnknownTopicOrPartition):
+            raise UnknownTopicOrPartition(f"There is no topic {name!r:.100}.")
         if isinstance(found, ApiError):
             raise found
     topics = {
         name: found
         for name, found in sorted(described.items())
-        if isinstance(found, MetadataTopic)
-        and not (given.exclude_internal and name.startswith("__"))
+        if isinstance(found, MetadataTopic) and not (given.exclude_internal and found.is_internal)
     }
     moves = await admin.list_reassignments()
     resources = {name: ConfigResource(ConfigResourceType.TOPIC, name) for name in topics}
