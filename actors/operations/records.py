@@ -13,7 +13,15 @@ from msgspec import Meta, Struct
 from actors.client.consumer import Consumer
 from actors.client.subscription import ConsumerRecord
 from actors.clients import Clients
-from actors.operations.given import GroupName, PartitionNumber, Text, TimeoutMs, TopicName
+from actors.operations.given import (
+    GroupName,
+    Headers,
+    PartitionNumber,
+    Text,
+    TimeoutMs,
+    TimestampMs,
+    TopicName,
+)
 from actors.operations.operation import BadInput, Operation
 from runtime.tasks import all_of
 from wire.errors import UnknownTopicOrPartition
@@ -22,6 +30,8 @@ from wire.ids import Offset, TopicPartition
 MOST_RECORDS: Final = 10_000
 ACKS: Final = {"0": 0, "1": 1, "-1": -1, "all": -1}
 PLACES: Final = ("earliest", "latest")
+MOST_BYTES: Final = 8 << 20  # of keys and values in one answer, but for the last record
+Place = Annotated[str, Meta(max_length=19)]  # as many digits as an offset has
 
 
 class RecordGiven(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -32,8 +42,8 @@ class RecordGiven(Struct, kw_only=True, forbid_unknown_fields=True):
     key: Text | None = None
     key_base64: Text | None = None
     partition: PartitionNumber | None = None
-    headers: dict[str, str] = {}
-    timestamp_ms: Annotated[int, Meta(ge=0)] | None = None
+    headers: Headers = {}
+    timestamp_ms: TimestampMs | None = None
 
 
 class ProduceGiven(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -57,7 +67,7 @@ class ConsumeGiven(Struct, kw_only=True, forbid_unknown_fields=True):
 
     topic: TopicName
     partition: PartitionNumber | None = None  # None: all
-    offset: str = "earliest"  # a number, earliest, or latest; a group goes on where it was
+    offset: Place = "earliest"  # a number, earliest, or latest; a group goes on where it was
     group: GroupName | None = None  # what is answered is committed for it
     max_records: Annotated[int, Meta(ge=1, le=MOST_RECORDS)] = 100
     timeout_ms: TimeoutMs = 1_000
@@ -100,6 +110,7 @@ async def produce(clients: Clients, given: ProduceGiven) -> list[RecordSent]:
         )
         for each in given.records
     ]
+    await _check_destinations(clients, given)
     async with clients.producer(acks=ACKS[given.acks], linger_ms=5, max_block_ms=10_000) as sender:
         deliveries = [
             await sender.enqueue(
@@ -115,6 +126,17 @@ async def produce(clients: Clients, given: ProduceGiven) -> list[RecordSent]:
         await sender.flush()
         sent: list[Any] = [each.get() for each in await all_of(deliveries)]
     return [RecordSent(each.partition, each.offset, each.timestamp_ms) for each in sent]
+
+
+async def _check_destinations(clients: Clients, given: ProduceGiven) -> None:
+    """All of them, before the first is sent; and a misspelt topic is not made."""
+    known = {each.partition for each in await partitions_of(clients, given.topic)}
+    for number, each in enumerate(given.records):
+        if each.partition is not None and each.partition not in known:
+            raise UnknownTopicOrPartition(
+                f"records[{number}]: topic {given.topic} has {len(known)} partitions, and no "
+                f"partition {each.partition}"
+            )
 
 
 async def consume(clients: Clients, given: ConsumeGiven) -> list[RecordRead]:

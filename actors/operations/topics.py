@@ -117,15 +117,9 @@ class DeleteTopic(Struct, kw_only=True, forbid_unknown_fields=True):
 
 async def list_topics(clients: Clients, given: ListTopics) -> TopicNames:
     """The names of all topics."""
-    if not given.exclude_internal:
-        return TopicNames(await clients.admin().list_topics())
-    described = await clients.admin().describe_topics()
+    names = await clients.admin().list_topics()
     return TopicNames(
-        tuple(
-            name
-            for name, found in sorted(described.items())
-            if not isinstance(found, MetadataTopic) or not found.is_internal
-        )
+        tuple(each for each in names if not (given.exclude_internal and each.startswith("__")))
     )
 
 
@@ -143,7 +137,8 @@ async def describe_topics(clients: Clients, given: DescribeTopics) -> list[Topic
     topics = {
         name: found
         for name, found in sorted(described.items())
-        if isinstance(found, MetadataTopic) and not (given.exclude_internal and found.is_internal)
+        if isinstance(found, MetadataTopic)
+        and not (given.exclude_internal and name.startswith("__"))
     }
     moves = await admin.list_reassignments()
     resources = {name: ConfigResource(ConfigResourceType.TOPIC, name) for name in topics}

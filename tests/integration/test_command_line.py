@@ -96,8 +96,9 @@ async def test_topics_are_made_described_grown_and_deleted(shell: Shell):
 
 
 async def test_partitions_that_need_care_are_found(shell: Shell):
-    await shell.ok("topics", "--create", "--topic", "orders", "--replica-assignment", "1:2:3,3")
+    await shell.ok("topics", "--create", "--topic", "orders", "--replica-assignment", "1:2:3")
     await shell.ok("topics", "--create", "--topic", "whole", "--replica-assignment", "1:2")
+    await shell.ok("topics", "--create", "--topic", "lone", "--replica-assignment", "3")
     await shell.cluster.stop_broker(3)
 
     under = await shell.ok("topics", "--describe", "--under-replicated-partitions")
@@ -106,7 +107,7 @@ async def test_partitions_that_need_care_are_found(shell: Shell):
     assert [line.split("\t")[1:3] for line in under.splitlines()] == [
         ["Topic: orders", "Partition: 0"],
     ]
-    assert away == "\tTopic: orders\tPartition: 1\tLeader: none\tReplicas: 3\tIsr: 3\n"
+    assert away == "\tTopic: lone\tPartition: 0\tLeader: none\tReplicas: 3\tIsr: 3\n"
 
 
 async def test_records_are_sent_read_and_a_groups_lag_is_told(shell: Shell):
@@ -230,6 +231,39 @@ async def test_partitions_move_by_a_plan_and_back(shell: Shell, tmp_path):
     assert await shell.ok("reassign-partitions", "--list") == "No partition reassignments found.\n"
 
 
+# As the document from which the project began has it: Kafka's own topic, nine brokers.
+SEED_PLAN = """{
+    "version":1,
+    "partitions":[
+        {"topic":"__consumer_offsets", "partition":19, "replicas":[3, 9, 2]},
+        {"topic":"__consumer_offsets", "partition":26, "replicas":[2, 6, 4]},
+        {"topic":"__consumer_offsets", "partition":27, "replicas":[5, 3, 8]}
+    ]
+}
+"""
+
+
+async def test_the_plan_of_the_seed_document_works_as_it_stands(zookeeper, tmp_path):
+    plan = tmp_path / "XXX.json"
+    plan.write_text(SEED_PLAN)
+    async with Cluster(9, zookeeper=zookeeper.hosts + zookeeper.chroot()) as cluster:
+        shell = Shell(cluster, "")
+        await shell.ok("produce", "--topic", "orders", "--num-records", "1")
+        read = ["--from-beginning", "--group", "g", "--max-messages", "1"]
+        await shell.ok("consume", "--topic", "orders", *read)
+
+        moved = await shell.ok(
+            "reassign-partitions", "--execute", "--reassignment-json-file", str(plan), "--wait"
+        )
+        described = json.loads(
+            await shell.ok("topics", "--describe", "--topic", "__consumer_offsets", "--json")
+        )
+
+    assert "Reassignment of partition __consumer_offsets-27 is completed." in moved
+    replicas = {each["partition"]: each["replicas"] for each in described[0]["partitions"]}
+    assert [replicas[19], replicas[26], replicas[27]] == [[3, 9, 2], [2, 6, 4], [5, 3, 8]]
+
+
 async def test_settings_are_told_and_changed(shell: Shell):
     entity = ("--entity-type", "topics", "--entity-name", "orders")
     await shell.ok("topics", "--create", "--topic", "orders", "--config", "retention.ms=5000")
@@ -299,7 +333,10 @@ WRONG = [
     (("topics", "--create", "--topic", "x" * 250), "topic: "),
     (("topics", "--create", "--topic", "t", "--partitions", "0"), "partitions: "),
     (("topics", "--create", "--topic", "t", "--partitions", "many"), "invalid int value: 'many'"),
-    (("topics", "--create", "--topic", "t", "--replication-factor", "9"), "Replication factor"),
+    (
+        ("topics", "--create", "--topic", "t", "--replication-factor", "9"),
+        "The replication factor is 9",
+    ),
     (("topics", "--create", "--topic", "t", "--config", "no.such=1"), "'no.such'"),
     (("topics", "--create", "--topic", "t", "--config", "retention.ms"), "is no KEY=VALUE"),
     (("topics", "--create", "--topic", "t", "--replica-assignment", "1:x"), "1:x"),
