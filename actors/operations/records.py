@@ -10,6 +10,8 @@ from typing import Annotated, Any, Final
 
 from msgspec import Meta, Struct
 
+from actors.client.accumulator import size_bound
+from actors.client.config import ProducerConfig
 from actors.client.consumer import Consumer
 from actors.client.subscription import ConsumerRecord
 from actors.clients import Clients
@@ -24,12 +26,14 @@ from actors.operations.given import (
 )
 from actors.operations.operation import BadInput, Operation
 from runtime.tasks import all_of
-from wire.errors import UnknownTopicOrPartition
+from wire.errors import MessageTooLarge, UnknownTopicOrPartition
 from wire.ids import Offset, TopicPartition
+from wire.records import HEADER_BYTES
 
 MOST_RECORDS: Final = 10_000
 ACKS: Final = {"0": 0, "1": 1, "-1": -1, "all": -1}
 PLACES: Final = ("earliest", "latest")
+MOST_RECORD_BYTES: Final = ProducerConfig().max_request_size
 MOST_BYTES: Final = 8 << 20  # of keys and values in one answer, but for the last record
 Place = Annotated[str, Meta(max_length=19)]  # as many digits as an offset has
 
@@ -110,6 +114,12 @@ async def produce(clients: Clients, given: ProduceGiven) -> list[RecordSent]:
         )
         for each in given.records
     ]
+    for number, (value, key, each) in enumerate(records):
+        headers = tuple((name, of.encode()) for name, of in each.headers.items())
+        if (size := HEADER_BYTES + size_bound(key, value, headers)) > MOST_RECORD_BYTES:
+            raise MessageTooLarge(
+                f"records[{number}] has {size} bytes; it must have at most {MOST_RECORD_BYTES}"
+            )
     await _check_destinations(clients, given)
     async with clients.producer(acks=ACKS[given.acks], linger_ms=5, max_block_ms=10_000) as sender:
         deliveries = [
@@ -145,29 +155,37 @@ async def consume(clients: Clients, given: ConsumeGiven) -> list[RecordRead]:
     reset = given.offset if given.offset in PLACES else "none"
     if reset == "none" and not given.offset.isdecimal():
         raise BadInput(f"offset is {given.offset!r:.30}; it must be a number, earliest or latest")
-    options: dict[str, Any] = {"max_poll_records": given.max_records}
-    options["auto_offset_reset"] = "earliest" if reset == "none" else reset
+    if reset == "none" and given.partition is None:
+        raise BadInput(f"offset is {given.offset}; partition must be given with it")
+    options: dict[str, Any] = {
+        "max_poll_records": given.max_records,
+        "auto_offset_reset": reset,  # none: an offset that is not there is told
+        "fetch_max_bytes": MOST_BYTES,
+    }
     if given.group is not None:
         options["group_id"] = given.group
-    records: list[ConsumerRecord] = []
     async with clients.consumer(**options) as consumer:
         consumer.assign(partitions)
         if reset == "none":
             for partition in partitions:
                 await consumer.seek(partition, Offset(int(given.offset)))
-        await _gather(consumer, records, given)
+        records = await _gather(consumer, given)
         if given.group is not None and records:
-            await consumer.commit(positions_after(records[: given.max_records]))
-    return [shown(each) for each in records[: given.max_records]]
+            await consumer.commit(positions_after(records))
+    return [shown(each) for each in records]
 
 
-async def _gather(consumer: Consumer, records: list[ConsumerRecord], given: ConsumeGiven) -> None:
+async def _gather(consumer: Consumer, given: ConsumeGiven) -> list[ConsumerRecord]:
     """Until there are enough, or nothing has come for as long as was to be waited."""
-    while len(records) < given.max_records:
-        found = await consumer.poll(timeout_ms=given.timeout_ms)
-        if not found:
-            return
-        records += found
+    records: list[ConsumerRecord] = []
+    size = 0
+    while found := await consumer.poll(timeout_ms=given.timeout_ms):
+        for each in found:
+            records.append(each)
+            size += len(each.key or b"") + len(each.value or b"")
+            if len(records) == given.max_records or size > MOST_BYTES:
+                return records
+    return records
 
 
 def positions_after(records: list[ConsumerRecord]) -> dict[TopicPartition, int]:
