@@ -10,9 +10,7 @@ one expires, and is stopped from doing so, since only the owner knows when it is
 # ruff: noqa: SLF001
 
 import asyncio
-import errno
 import logging
-import threading
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
@@ -26,7 +24,6 @@ from kazoo.exceptions import (
     SessionExpiredError,
     ZookeeperError,
 )
-from kazoo.handlers.threading import SequentialThreadingHandler
 from kazoo.hosts import collect_hosts
 from kazoo.protocol import serialization
 from kazoo.protocol.connection import _CONNECTION_DROP
@@ -49,6 +46,7 @@ from runtime.keeper import (
     batches,
     check_path,
 )
+from runtime.link import Handler, Line, close_session
 from runtime.ref import Receiver
 from runtime.session import ConnectionLost, SessionKeeper
 from runtime.tracing import NodeTrace
@@ -66,61 +64,6 @@ CHANGES: Final = {
 Arm = Callable[[Any], None]
 
 logging.getLogger("kazoo").setLevel(logging.ERROR)  # what matters is told as a SessionEvent
-
-
-class _Line:
-    """The link to the server, as faults on purpose leave it; shared with kazoo's thread."""
-
-    def __init__(self) -> None:
-        self.goes_on = threading.Event()  # cleared: the thread stands still, as a paused process's
-        self.goes_on.set()
-        self.is_cut = False  # nothing comes or goes; kazoo notices by itself
-        self.mended = threading.Event()
-
-
-class _Handler(SequentialThreadingHandler):  # type: ignore[misc]
-    """No threads but the connection's own: callbacks run on it, in the order of the socket."""
-
-    def __init__(self, line: _Line) -> None:
-        super().__init__()
-        self._line = line
-        self._is_released = False
-
-    def release(self) -> None:
-        """The session ends, whatever is wrong with the link."""
-        self._is_released = True
-        self._line.goes_on.set()
-        self._line.mended.set()
-
-    def select(self, *args: Any, **options: Any) -> Any:
-        """Wait for the socket as kazoo asks, unless the node is paused or its link is cut."""
-        ready = self._nothing(args) if self._is_cut else super().select(*args, **options)
-        if not self._is_released:
-            self._line.goes_on.wait()
-        return ([], [], []) if self._is_cut else ready
-
-    def create_connection(self, *args: Any, **options: Any) -> Any:
-        """Connect, unless the link is cut."""
-        if self._is_cut:
-            raise OSError(errno.EHOSTUNREACH, "the link to ZooKeeper is cut")
-        return super().create_connection(*args, **options)
-
-    @property
-    def _is_cut(self) -> bool:
-        return self._line.is_cut and not self._is_released
-
-    def _nothing(self, args: Sequence[Any]) -> Any:
-        self._line.mended.wait(args[-1])
-        return ([], [], [])
-
-    def start(self) -> None:
-        self._running = True
-
-    def stop(self) -> None:
-        self._running = False
-
-    def dispatch_callback(self, callback: Any) -> None:
-        callback.func(*callback.args)
 
 
 class _Answer:
@@ -159,7 +102,7 @@ class _Session:
     """One KazooClient, from its first connection to its end."""
 
     def __init__(
-        self, keeper: "ZooKeeper", hosts: str, timeout_ms: float, number: int, line: _Line
+        self, keeper: "ZooKeeper", hosts: str, timeout_ms: float, number: int, line: Line
     ) -> None:
         self.loop = asyncio.get_running_loop()
         self.number = number
@@ -167,7 +110,7 @@ class _Session:
         self.client = KazooClient(
             hosts=hosts,
             timeout=timeout_ms / 1000,
-            handler=_Handler(line),
+            handler=Handler(line),
             connection_retry=KazooRetry(max_tries=-1, delay=0.02, backoff=1.5, max_delay=0.5),
         )
         self._keeper = keeper
@@ -305,7 +248,7 @@ class ZooKeeper(SessionKeeper):
         self._root = check_path(chroot.rstrip("/")) if chroot and chroot != "/" else ""
         self._session_timeout_ms = session_timeout_ms
         self._session: _Session | None = None
-        self._line = _Line()
+        self._line = Line()
 
     @property
     def session_id(self) -> int:
@@ -361,7 +304,8 @@ class ZooKeeper(SessionKeeper):
     async def expire(self) -> None:
         """End the session although its owner is well: somebody else closes it at the server."""
         client = self._current().client
-        await asyncio.to_thread(_close_session, self.hosts, client.client_id)
+        timeout_s = CONNECT_TIMEOUT_MS / 1000
+        await asyncio.to_thread(close_session, self.hosts, client.client_id, timeout_s)
 
     # --------------------------------------------------------------------------------------------
 
@@ -506,15 +450,6 @@ class ZooKeeper(SessionKeeper):
 
     def _bare(self, path: str) -> str:
         return path.removeprefix(self._root) or "/" if self._root else path
-
-
-def _close_session(hosts: str, client_id: tuple[int, bytes]) -> None:
-    other = KazooClient(hosts=hosts, client_id=client_id, timeout=CONNECT_TIMEOUT_MS / 1000)
-    try:
-        other.start(timeout=CONNECT_TIMEOUT_MS / 1000)
-        other.stop()
-    finally:
-        other.close()
 
 
 def _parts(paths: Sequence[str]) -> list[Sequence[str]]:
