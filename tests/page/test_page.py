@@ -173,9 +173,9 @@ async def test_what_makes_no_sense_is_greyed_out_and_asks_for_nothing(browser: B
     said = state(orders(), brokers, cuts=[[1, 0]])
     async with Feed(said) as feed, opened(browser, feed.url) as watched:
         page = watched.page
-        for name in ("Restart broker 1", "Kill broker 2", "Pause broker 2", "Restart broker 3"):
+        for name in ("Kill broker 2", "Pause broker 2", "Restart broker 3"):
             await expect(page.get_by_role("button", name=name)).to_be_disabled()
-        for name in ("Kill broker 1", "Restart broker 2", "Resume broker 3", "Heal everything"):
+        for name in ("Kill broker 1", "Restart broker 1", "Restart broker 2", "Resume broker 3"):
             await expect(page.get_by_role("button", name=name)).to_be_enabled()
 
         await page.get_by_role("button", name="Kill broker 2").click(force=True)
@@ -417,7 +417,7 @@ async def test_events_are_listed_newest_first_and_filtered_by_kind(browser: Brow
     async with Feed(state(orders(), events=told)) as feed, opened(browser, feed.url) as watched:
         page = watched.page
         texts = page.locator("#events .text")
-        await expect(texts).to_have_text(["The ISR shrank. ×3", "Broker 1 is up."])
+        await expect(texts).to_have_text(["The ISR shrank.", "Broker 1 is up."])
         summary = "Events of the last 5 minutes by kind: broker 1, ISR 3"
         await expect(page.get_by_role("img", name=summary)).to_be_visible()
 
@@ -425,8 +425,8 @@ async def test_events_are_listed_newest_first_and_filtered_by_kind(browser: Brow
         await expect(texts.first).to_have_text("Killed broker 1.")
         await expect(page.locator("#strip .mark")).to_have_count(3)
 
-        await feed.say({"type": "event", "event": event(2, "isr", "The ISR shrank.", count=4)})
-        await expect(texts.nth(1)).to_have_text("The ISR shrank. ×4")
+        await feed.say({"type": "event", "event": event(2, "isr", "The ISR shrank again.")})
+        await expect(texts.nth(1)).to_have_text("The ISR shrank again.")
 
         await page.get_by_role("checkbox", name="ISR").uncheck()
         await expect(texts).to_have_text(["Killed broker 1.", "Broker 1 is up."])
