@@ -1,0 +1,1 @@
+"""A shop that writes an invoice for every order."""
