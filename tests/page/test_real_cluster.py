@@ -88,3 +88,21 @@ async def test_a_partition_is_looked_at_closely(browser: Browser, server: HttpSe
         await expect(panel).to_contain_text("Broker 2 leads; every replica is in sync.")
         await expect(panel.locator("dd").nth(4)).to_have_text("2, 3, 1")
         assert watched.complaints == []
+
+
+async def test_who_needs_a_token_is_asked_for_it(browser: Browser, zookeeper):
+    async with real_cluster(zookeeper, brokers=1) as drive:
+        source = NodeSource(drive.cluster, zookeeper=drive.cluster.zookeeper)
+        server = HttpServer(source, clock=drive.cluster.clock, token="open sesame")
+        await server.start()
+        async with opened(browser, server.url) as watched:
+            page = watched.page
+
+            await page.get_by_label("Token").fill("open barley")
+            await page.get_by_role("button", name="Log in").click()
+            await expect(page.get_by_text("That is not the token.")).to_be_visible()
+
+            await page.get_by_label("Token").fill("open sesame")
+            await page.get_by_role("button", name="Log in").click()
+            await expect(page.locator("#connection")).to_have_text("live")
+        await server.close()
