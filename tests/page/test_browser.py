@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from runtime.java import Machine
-from tests.support.browser import BrowserMissing, ensure_chromium, find_chromium
+from tests.support.chromium import BrowserMissing, ensure_chromium, find_chromium
 
 
 def program(path: Path) -> Path:
