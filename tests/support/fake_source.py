@@ -1,5 +1,6 @@
 """A cluster that a test makes up, for the HTTP door to show."""
 
+import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -12,6 +13,7 @@ from actors.faults.hand import FaultRefused
 from actors.story import StoryEvent
 from actors.view import BrokerState, BrokerView, ClusterView, OffsetsView, PartitionView
 from runtime.real import RealClock
+from runtime.tasks import Bell
 from wire.ids import TopicPartition
 from wire.observation import Metric
 
@@ -64,11 +66,20 @@ class FakeSource:
         self.offsets = {TopicPartition("orders", 0): OffsetsView(0, 10, {1: 10, 2: 9})}
         self.faults = FakeFaults()
         self.looks = 0
+        self._bell = Bell()
         self.messages_in = 0
         self.listeners: dict[Callable[[StoryEvent], None], None] = {}
 
+    async def looked_at(self, times: int = 1) -> None:
+        """Wait until somebody has looked so many times more."""
+        wanted = self.looks + times
+        async with asyncio.timeout(30):
+            while self.looks < wanted:
+                await self._bell.wait()
+
     async def look(self, *, offsets: bool = False) -> ClusterView:
         self.looks += 1
+        self._bell.ring()
         if not offsets:
             return self.view
         view = self.view

@@ -132,5 +132,10 @@ def _kinds(kind: msgspec.inspect.Type) -> tuple[msgspec.inspect.Type, ...]:
 
 
 def path_fields(operation: Operation) -> set[str]:
+    """What an operation is given in its address."""
+    return set(names_in(operation.path))
+
+
+def names_in(path: str) -> list[str]:
     """The names in braces."""
-    return {part[1:-1] for part in operation.path.split("/") if part.startswith("{")}
+    return [part[1:-1] for part in path.split("/") if part.startswith("{")]

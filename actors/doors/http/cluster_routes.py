@@ -3,20 +3,17 @@
 Rule: rows of the same table as all operations, so they are routed, checked and described alike.
 """
 
-from contextlib import suppress
-from pathlib import Path
 from typing import Annotated, Any
 
 from msgspec import Meta, Struct
 
 from actors.administration.names import check_topic_name
 from actors.clients import Clients
+from actors.doors.http.dump import dump
 from actors.doors.http.guard import Refused
 from actors.doors.http.history import History
 from actors.doors.http.source import Source
 from actors.faults.hand import Faults
-from actors.operations.logs import Unreadable, batches_in, record_rows, segments_in
-from actors.operations.logs import describe as describe_batch
 from actors.operations.operation import BadInput, Operation
 from actors.story import StoryEvent
 from actors.view import BrokerView, OffsetsView, PartitionView
@@ -67,7 +64,7 @@ class LogGiven(Struct, kw_only=True, forbid_unknown_fields=True):
     broker: Number
     topic: Name
     partition: Number
-    offset: Number = 0  # the first batch shown holds it, or comes after it
+    offset: Annotated[int, Meta(ge=0)] = 0  # the first batch shown holds it, or comes after it
     max_batches: Annotated[int, Meta(ge=1, le=1_000)] = 100
     records: bool = False
 
@@ -128,23 +125,6 @@ async def inject(faults: Faults, given: FaultGiven) -> FaultDone:
     return FaultDone(sentence.format(given.broker))
 
 
-def dumped(log: Path, given: LogGiven) -> list[dict[str, Any]]:
-    """Batches from an offset on; a live log may end in the middle of one."""
-    found: list[dict[str, Any]] = []
-    with suppress(Unreadable):
-        for segment in segments_in(log):
-            for batch in batches_in(segment, segment.read_bytes()):
-                if batch.header.last_offset < given.offset:
-                    continue
-                shown = describe_batch(batch)
-                if given.records:
-                    shown["records"] = record_rows(batch, with_data=True)
-                found.append(shown)
-                if len(found) == given.max_batches:
-                    return found
-    return found
-
-
 def cluster_operations(
     source: Source, history: History, *, has_faults: bool
 ) -> tuple[Operation, ...]:
@@ -175,7 +155,9 @@ def cluster_operations(
         log = None if folder is None else folder / f"{given.topic}-{given.partition}"
         if log is None or not log.is_dir():
             raise Refused(404, "UNKNOWN_TOPIC_OR_PARTITION", "there is no such log on this machine")
-        return LogDumped(given.broker, given.topic, given.partition, dumped(log, given))
+        most, with_records = given.max_batches, given.records
+        batches = dump(log, offset=given.offset, most=most, with_records=with_records)
+        return LogDumped(given.broker, given.topic, given.partition, batches)
 
     async def describe(_: Clients, __: NothingGiven) -> ClusterDetails:
         view = await source.look()

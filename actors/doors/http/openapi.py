@@ -1,14 +1,15 @@
 """A description of the API that other people's tools read.
 
-Rule: it is made from the table of operations; nothing is described that is not routed.
+Rule: it is made from the table of operations and the server's own few routes; nothing is described
+that is not routed, and nothing is routed that is not described.
 """
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from actors.doors.http.api import IN_BODY, path_fields
+from actors.doors.http.api import IN_BODY, names_in, path_fields
 from actors.operations.operation import Operation
 
 REF: Final = "#/components/schemas/{name}"
@@ -20,6 +21,46 @@ ERRORS: Final = {
     "409": "It contradicts what is there.",
     "413": "It is too large.",
     "503": "The cluster did not answer in time.",
+}
+JSON: Final = "application/json"
+TEXT: Final = "text/plain"
+HTML: Final = "text/html"
+
+
+class OwnRoute(NamedTuple):
+    """A route that is no operation."""
+
+    name: str
+    method: str
+    path: str
+    summary: str
+    answers: str  # the type of its content
+    statuses: tuple[str, ...] = ("200",)
+
+
+OWN_ROUTES: Final = (
+    OwnRoute("showPage", "GET", "/", "The live page.", HTML, ("200", "303")),
+    OwnRoute("showFile", "GET", "/static/{name}", "A file of the page.", TEXT, ("200", "404")),
+    OwnRoute("live", "GET", "/live", "A WebSocket that tells what changes.", JSON, ("101", "503")),
+    OwnRoute("showLogin", "GET", "/login", "A form for the token.", HTML),
+    OwnRoute("logIn", "POST", "/login", "Change the token for a cookie.", HTML, ("303", "401")),
+    OwnRoute("metrics", "GET", "/metrics", "Kafka's MBeans, for Prometheus.", TEXT),
+    OwnRoute("isAlive", "GET", "/healthz", "Whether this process lives.", JSON),
+    OwnRoute(
+        "isReady",
+        "GET",
+        "/readyz",
+        "Whether there is a controller, and a leader for every partition.",
+        JSON,
+        ("200", "503"),
+    ),
+    OwnRoute("listNodes", "GET", "/nodes", "Where the brokers can be reached.", JSON),
+    OwnRoute("describeApi", "GET", "/openapi.json", "This description.", JSON),
+)
+STATUSES: Final = {
+    "101": "Switching to a WebSocket.",
+    "200": "Here it is.",
+    "303": "Elsewhere.",
 }
 
 
@@ -43,6 +84,8 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
     for operation in operations:
         described = _operation(operation, schema_of, components)
         paths.setdefault(operation.path, {})[operation.method.lower()] = described
+    for own in OWN_ROUTES:
+        paths.setdefault(own.path, {})[own.method.lower()] = _own(own)
     return {
         "openapi": "3.1.0",
         "info": {
@@ -57,6 +100,29 @@ def describe(operations: Sequence[Operation]) -> dict[str, Any]:
         },
         "security": [{}, {"token": []}],
     }
+
+
+def _own(route: OwnRoute) -> dict[str, Any]:
+    error = {"application/json": {"schema": {"$ref": REF.format(name="Error")}}}
+    described: dict[str, Any] = {
+        "operationId": route.name,
+        "summary": route.summary,
+        "parameters": [
+            {"name": name, "in": "path", "required": True, "schema": {"type": "string"}}
+            for name in names_in(route.path)
+        ],
+        "responses": {
+            status: {"description": ERRORS[status], "content": error}
+            if status in ERRORS
+            else {"description": STATUSES[status], "content": {route.answers: {}}}
+            for status in route.statuses
+        },
+    }
+    if route.method == "POST":
+        form = {"type": "object", "properties": {"token": {"type": "string"}}}
+        content = {"application/x-www-form-urlencoded": {"schema": form}}
+        described["requestBody"] = {"required": True, "content": content}
+    return described
 
 
 def _key(kind: Any) -> str:

@@ -136,9 +136,7 @@ async def test_while_nothing_changes_nothing_is_sent():
     source = FakeSource()
     async with served(source) as (_, client), client.ws_connect("/live") as socket:
         await next_of(socket, "state")
-        before = source.looks
-        while source.looks < before + 3:
-            await asyncio.sleep(0.01)
+        await source.looked_at(times=3)
 
         source.tell(1)
         assert (await socket.receive_json(timeout=10))["type"] == "event"
@@ -255,20 +253,16 @@ async def test_rates_are_what_was_counted_in_a_second(monkeypatch):
 
 async def test_there_are_so_many_pages_and_no_more(monkeypatch):
     monkeypatch.setattr(feed_module, "MOST_PAGES", 2)
-    async with served(FakeSource()) as (_, client):
-        async with client.ws_connect("/live"), client.ws_connect("/live") as second:
-            with pytest.raises(WSServerHandshakeError, match="503"):
-                await client.ws_connect("/live")
-            await second.close()
-            async with asyncio.timeout(10):
-                while True:
-                    try:
-                        third = await client.ws_connect("/live")
-                        break
-                    except WSServerHandshakeError:
-                        await asyncio.sleep(0.01)
+    source = FakeSource()
+    async with served(source) as (_, client), client.ws_connect("/live"):
+        second = await client.ws_connect("/live")
+        with pytest.raises(WSServerHandshakeError, match="503"):
+            await client.ws_connect("/live")
+        await second.close()
+        await source.looked_at(times=2)  # by then it is known to be gone
+
+        async with client.ws_connect("/live") as third:
             assert (await next_of(third, "state"))["brokers"]
-            await third.close()
 
 
 async def test_a_page_may_say_little_and_nothing_long():
@@ -302,14 +296,14 @@ async def test_a_page_that_does_not_read_is_dropped_and_the_others_go_on():
         await loop.sock_sendall(deaf, HANDSHAKE.encode())
         assert (await loop.sock_recv(deaf, 12)) == b"HTTP/1.1 101"
         pages = server._feed._pages
-        async with asyncio.timeout(30):
-            while len(pages) < 2:
-                await asyncio.sleep(0.01)
-            number = 0
-            while len(pages) == 2:
-                number += 1
-                source.tell(number, "x" * 50_000)
-                await next_of(reading, "event")
+        await source.looked_at()  # for the page that has come
+        await source.looked_at(times=2)
+        assert len(pages) == 2
+        number = 0
+        while len(pages) == 2:
+            number += 1
+            source.tell(number, "x" * 50_000)
+            await next_of(reading, "event")
         assert number < 1_000  # some in the kernel's buffers, then a bounded number here
 
         source.tell(number + 1, "still there")

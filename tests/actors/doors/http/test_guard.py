@@ -123,29 +123,30 @@ async def test_with_a_token_nothing_of_the_cluster_is_told_without_it():
 
 
 async def test_a_person_logs_in_and_has_a_cookie_that_no_script_can_read():
-    async with served(FakeSource(), token=TOKEN) as (server, _):
-        async with ClientSession(f"http://localhost:{server.port}") as browser:
-            async with browser.get("/") as answer:
-                assert answer.url.path == "/login"
-                assert 'name="token"' in await answer.text()
-            async with browser.get("/static/page.css") as answer:
-                assert answer.status == 200
-            html = {"Accept": "text/html"}
-            async with browser.post("/login", data={"token": "x"}, headers=html) as answer:
-                assert answer.status == 401
-                assert "That is not the token." in await answer.text()
-                assert "Set-Cookie" not in answer.headers
-            assert await status(browser, "/login", method="POST", data={"token": "x"}) == 401
+    async with (
+        served(FakeSource(), token=TOKEN) as (server, _),
+        ClientSession(f"http://localhost:{server.port}") as browser,
+    ):
+        async with browser.get("/") as answer:
+            assert answer.url.path == "/login"
+            assert 'name="token"' in await answer.text()
+        async with browser.get("/static/page.css") as answer:
+            assert answer.status == 200
+        html = {"Accept": "text/html"}
+        async with browser.post("/login", data={"token": "x"}, headers=html) as answer:
+            assert answer.status == 401
+            assert "That is not the token." in await answer.text()
+            assert "Set-Cookie" not in answer.headers
+        assert await status(browser, "/login", method="POST", data={"token": "x"}) == 401
 
-            async with browser.post(
-                "/login", data={"token": TOKEN}, allow_redirects=False
-            ) as answer:
-                cookie = answer.headers["Set-Cookie"]
-                assert answer.status == 303
-                assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
-            assert await status(browser, "/nodes") == 200
-            async with browser.get("/", allow_redirects=False) as answer:
-                assert answer.status == 200
+        right = {"token": TOKEN}
+        async with browser.post("/login", data=right, allow_redirects=False) as answer:
+            cookie = answer.headers["Set-Cookie"]
+            assert answer.status == 303
+            assert {"HttpOnly", "SameSite=Strict", "Path=/"} <= set(cookie.split("; "))
+        assert await status(browser, "/nodes") == 200
+        async with browser.get("/", allow_redirects=False) as answer:
+            assert answer.status == 200
 
 
 async def test_another_site_cannot_log_anybody_in():
