@@ -18,12 +18,12 @@ class Sentence(Exception):
     """What a person should read instead of a traceback."""
 
 
-def run(work: Coroutine[Any, Any, int | None], *, name: str) -> int:
-    """Run to the end; the exit code is the work's own, 0 if it was asked to stop."""
+def run(work: Coroutine[Any, Any, int | None], *, name: str, interrupted: int = 0) -> int:
+    """Run to the end; the exit code is the work's own, or `interrupted` if it was asked to stop."""
     try:
         return asyncio.run(_until_signal(work)) or 0
     except asyncio.CancelledError:
-        return 0
+        return interrupted
     except Sentence as sentence:
         sys.stderr.write(f"{name}: {sentence}\n")
         return 1

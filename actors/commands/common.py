@@ -5,6 +5,7 @@ and exit code 1; answers go to standard output, as words or, with --json, as JSO
 """
 
 import argparse
+import json
 import os
 import sys
 from collections.abc import Awaitable, Callable
@@ -19,7 +20,7 @@ from actors.config import BadConfig
 from actors.operations.operation import BadInput
 from actors.remote import ClusterUnreachable, RemoteCluster
 from actors.token import BadToken, token_of
-from runtime.main import Sentence, run
+from runtime.main import INTERRUPTED, Sentence, run
 from wire.errors import ApiError, MalformedMessage
 
 Work = Callable[[Clients, argparse.Namespace], Awaitable[int | None]]
@@ -48,10 +49,12 @@ def command_parser(name: str, description: str, example: str) -> Parser:
     return parser
 
 
-def run_command(parser: Parser, given: argparse.Namespace, work: Work) -> int:
-    """Connect, do it, and answer the exit code."""
+def run_command(
+    parser: Parser, given: argparse.Namespace, work: Work, *, interrupted: int = INTERRUPTED
+) -> int:
+    """Connect, do it, and answer the exit code; work that Ctrl-C has cut short is not done."""
     try:
-        code = run(_connected(given, work), name=parser.prog)
+        code = run(_connected(given, work), name=parser.prog, interrupted=interrupted)
         sys.stdout.flush()
     except BrokenPipeError:  # whoever read the answer has enough
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
@@ -105,6 +108,25 @@ def read_file(path: Path) -> str:
         raise BadInput(f"{path} cannot be read: {error.strerror}") from None
     except UnicodeDecodeError:
         raise BadInput(f"{path} is no text") from None
+    return text
+
+
+def read_json(path: Path) -> str:
+    """The text of a small file, if it is JSON; what is wrong is told with its place."""
+    text = read_file(path)
+    try:
+        json.loads(text)
+    except json.JSONDecodeError as error:
+        reason = f"{error.msg[0].lower()}{error.msg[1:]}"
+        # Python tells what it expected after a comma, not that there is one too many.
+        if text[: error.pos].rstrip().endswith(",") and text[error.pos : error.pos + 1] in (
+            "]",
+            "}",
+        ):
+            reason = f"a comma before {text[error.pos]!r}; it must be removed"
+        raise BadInput(f"{path}, line {error.lineno}, column {error.colno}: {reason}") from None
+    except (ValueError, RecursionError) as error:  # too long a number, too deep a nesting
+        raise BadInput(f"{path}: {error}") from None
     return text
 
 

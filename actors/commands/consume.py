@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         value = getattr(given, name)
         if value is not None and value < 1:
             parser.error(f"--{name.replace('_', '-')} is {value}; it must be 1 or more")
-    return run_command(parser, given, _consume)
+    return run_command(parser, given, _consume, interrupted=0)
 
 
 class Printer:

@@ -5,6 +5,7 @@ the rest is still shown.
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -16,6 +17,7 @@ import msgspec
 from actors.broker.log.names import LOG, OFFSET_INDEX, TIME_INDEX, parse_name
 from actors.commands.cluster_arguments import Parser
 from actors.operations.logs import MOST_BYTES, Unreadable, batches_in, describe, record_rows
+from runtime.main import INTERRUPTED
 
 INDEX_ENTRY: Final = Struct("!II")
 TIME_ENTRY: Final = Struct("!qI")
@@ -35,6 +37,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--print-data-log", action="store_true", help="and their keys and values")
     parser.add_argument("--json", action="store_true", help="a JSON object a line")
     given = parser.parse_args(arguments)
+    try:
+        code = _dump_all(given)
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever read it has enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    return code
+
+
+def _dump_all(given: argparse.Namespace) -> int:
     code = 0
     for name in given.files.split(","):
         try:
@@ -42,8 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except Unreadable as error:
             sys.stderr.write(f"dump-log: {error}\n")
             code = 1
-        except BrokenPipeError:
-            return 0
     return code
 
 

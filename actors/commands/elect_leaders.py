@@ -14,7 +14,7 @@ from actors.commands.common import (
     command_parser,
     given_as,
     print_json,
-    read_file,
+    read_json,
     run_command,
     say,
     warn,
@@ -74,10 +74,7 @@ def _partitions(given: argparse.Namespace) -> list[dict[str, Any]] | None:
     if given.topic is not None:
         return [{"topic": given.topic, "partition": given.partition}]
     path = given.path_to_json_file
-    try:
-        content = json.loads(read_file(path))
-    except json.JSONDecodeError as error:
-        raise BadInput(f"{path} is no JSON: {error}") from None
+    content = json.loads(read_json(path))
     found = content.get("partitions") if isinstance(content, dict) else None
     if not isinstance(found, list):
         raise BadInput(f'{path} must be {{"partitions": [{{"topic": …, "partition": …}}]}}')

@@ -56,8 +56,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
         help=f"of the reader: {', '.join(PROPERTIES)}",
     )
     parser.add_argument("--producer-property", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--compression-codec", "--compression-type", help="only none is there")
     parser.add_argument("--json", action="store_true", help="answer as JSON")
     given = parser.parse_args(arguments)
+    if given.compression_codec not in (None, "none"):
+        parser.error(f"--compression-codec is {given.compression_codec!r:.30}; only none is there")
     if given.num_records is not None and not 1 <= given.num_records <= MOST_RECORDS:
         parser.error(f"--num-records is {given.num_records}; it must be 1 to {MOST_RECORDS}")
     if not 0 <= given.record_size <= MOST_SIZE:

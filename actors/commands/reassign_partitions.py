@@ -18,7 +18,7 @@ from actors.commands.common import (
     given_as,
     one_of,
     print_json,
-    read_file,
+    read_json,
     run_command,
     say,
 )
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _generate(clients: Clients, given: argparse.Namespace) -> None:
     wanted = given_as(
         reassignments.GenerateGiven,
-        topics=read_file(given.topics_to_move_json_file),
+        topics=read_json(given.topics_to_move_json_file),
         broker_list=[int(each) for each in given.broker_list.split(",")],
         rack_aware=not given.disable_rack_aware,
     )
@@ -80,7 +80,7 @@ async def _generate(clients: Clients, given: argparse.Namespace) -> None:
 
 
 async def _execute(clients: Clients, given: argparse.Namespace) -> int:
-    plan = read_file(given.reassignment_json_file)
+    plan = read_json(given.reassignment_json_file)
     wanted = given_as(
         reassignments.ExecuteGiven, plan=plan, throttle=given.throttle, additional=given.additional
     )
@@ -124,7 +124,7 @@ async def _await(clients: Clients, plan: str) -> reassignments.Verified:
 async def _verify(clients: Clients, given: argparse.Namespace) -> int:
     wanted = given_as(
         reassignments.VerifyGiven,
-        plan=read_file(given.reassignment_json_file),
+        plan=read_json(given.reassignment_json_file),
         preserve_throttles=given.preserve_throttles,
     )
     verified = await reassignments.verify(clients, wanted)
@@ -169,7 +169,7 @@ async def _list(clients: Clients, given: argparse.Namespace) -> None:
 async def _cancel(clients: Clients, given: argparse.Namespace) -> None:
     wanted = given_as(
         reassignments.VerifyGiven,
-        plan=read_file(given.reassignment_json_file),
+        plan=read_json(given.reassignment_json_file),
         preserve_throttles=given.preserve_throttles,
     )
     done = await reassignments.cancel(clients, wanted)

@@ -18,6 +18,7 @@ class Billing:
         self._consumer = cluster.consumer(group_id=GROUP, auto_offset_reset="earliest")
         self._producer = cluster.producer(acks="all")
         self._consumer.assign([ORDERS])
+        self.written = 0  # invoices, by this one
 
     async def __aenter__(self) -> "Billing":
         return self
@@ -33,10 +34,11 @@ class Billing:
             order = Order.decode(record.value)
             invoice = Invoice.of(order)
             await self._producer.send("invoices", invoice.encode(), str(order.number).encode())
+            self.written += 1
         await self._consumer.commit()
         return len(records)
 
-    async def work_until(self, count: int) -> None:
-        """Go on until so many invoices are written."""
-        while count > 0:
-            count -= await self.work()
+    async def work_until(self, written: int) -> None:
+        """Go on until so many invoices are written in all."""
+        while self.written < written:
+            await self.work()
