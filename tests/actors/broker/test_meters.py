@@ -15,7 +15,7 @@ from wire.data import (
     ProducePartition,
     ProduceResponse,
 )
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, InvalidRecord
 from wire.ids import BrokerId, Offset, TopicPartition
 from wire.message import PartitionResult
 from wire.metadata import ApiVersionsResponse
@@ -207,6 +207,17 @@ async def test_a_follower_that_is_behind_says_how_far(sim):
     assert value(drive, 1, LAG) == 0
 
 
+async def test_who_does_not_follow_is_not_behind(sim):
+    drive = await Drive.start(sim)
+    orders = await drive.create("orders", [1, 2])
+    drive.node(2).replica_manager.meters.followed(orders, 0, behind=5)
+    assert value(drive, 2, LAG) == 5
+
+    await drive.kill(1)  # and broker 2 leads
+
+    assert value(drive, 2, LAG) == 0
+
+
 async def test_who_leaves_and_joins_the_isr_is_counted(sim):
     drive = await Drive.start(sim, brokers=2, overrides={"min_insync_replicas": 2} | SOON)
     orders = await drive.create("orders", [1, 2])
@@ -244,6 +255,29 @@ async def test_what_was_refused_is_counted_and_a_failure_only_if_nobody_had_to_e
     errors = f"{REQUESTS}ErrorsPerSec,request=Produce,error="
     assert count(drive, 1, f"{errors}NOT_ENOUGH_REPLICAS") == 1
     assert count(drive, 1, f"{errors}UNKNOWN_TOPIC_OR_PARTITION") == 1
+
+
+async def test_a_read_that_fails_is_counted_unless_it_was_to_be_expected(sim):
+    drive = await Drive.start(sim)
+    orders = await drive.create("orders", [1])
+    await produce(drive, "orders", [b"value"], acks=1)
+
+    async def fetch(offset):
+        part = FetchPartition(partition=orders, fetch_offset=Offset(offset), max_bytes=1_000)
+        request = Fetch(
+            replica_id=BrokerId(-1), max_wait_ms=0, min_bytes=1, max_bytes=1_000, partitions=(part,)
+        )
+        return (await drive.ask(1, request, FetchResponse)).partitions[0].error_code
+
+    assert await fetch(99) is ErrorCode.OFFSET_OUT_OF_RANGE
+    assert count(drive, 1, f"{TOPICS}FailedFetchRequestsPerSec") == 0
+
+    def rotten(*_, **__):
+        raise InvalidRecord("a bug wrote this")
+
+    drive.node(1).replica_manager.leading.serving._read = rotten
+    assert await fetch(0) is ErrorCode.INVALID_RECORD
+    assert count(drive, 1, f"{TOPICS}FailedFetchRequestsPerSec") == 1
 
 
 async def test_a_request_is_timed_from_its_coming_to_its_answer(sim):
