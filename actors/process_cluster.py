@@ -186,9 +186,9 @@ class ProcessCluster:
         for name, value in self._settings.items():
             text = str(value).lower() if isinstance(value, bool) else str(value)
             arguments += ["--override", f"{name.replace('_', '.')}={text}"]
+        arguments += ["--trace-origin", str(self._spawned)]
         if self._trace is not None:
             arguments += ["--trace", str(self._trace), "--trace-run", self._run]
-            arguments += ["--trace-origin", str(self._spawned)]
         return arguments
 
     async def await_ready(self, broker: int) -> Ready:

@@ -178,17 +178,16 @@ class ReplicaManager(Actor):
             pipe=self.pipe,
         )
         self._fetchers = Fetchers(world, config, system, name_of, self.ref, meters)
-        self._following = Following(
-            world,
-            self._me,
-            Generation(config.replication_generation),
-            self.replicas,
-            self._fetchers.quota,
-            meters,
-            self._on_storage_failure,
-        )
-        self._hosting = Hosting(
-            world,
+        me, quota, failed = self._me, self._fetchers.quota, self._on_storage_failure
+        generation = Generation(config.replication_generation)
+        self._following = Following(world, me, generation, replicas, quota, meters, failed)
+        self._hosting = self._made_hosting()
+        stopped = self._hosting.stopped
+        self._upkeep = Upkeep(world, config, replicas, stopped, after=self.after, pipe=self.pipe)
+
+    def _made_hosting(self) -> Hosting:
+        return Hosting(
+            self._world,
             self._me,
             self.replicas,
             self.cache,
@@ -199,8 +198,6 @@ class ReplicaManager(Actor):
             on_leadership=self._on_leadership,
             failed=self._on_storage_failure,
         )
-        stopped = self._hosting.stopped
-        self._upkeep = Upkeep(world, config, replicas, stopped, after=self.after, pipe=self.pipe)
 
     async def on_receive(self, message: Message) -> None:  # noqa: C901, PLR0912, PLR0915
         """One message at a time: a table."""

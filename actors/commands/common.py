@@ -118,12 +118,10 @@ def read_json(path: Path) -> str:
         json.loads(text)
     except json.JSONDecodeError as error:
         reason = f"{error.msg[0].lower()}{error.msg[1:]}"
-        # Python tells what it expected after a comma, not that there is one too many.
-        if text[: error.pos].rstrip().endswith(",") and text[error.pos : error.pos + 1] in (
-            "]",
-            "}",
-        ):
-            reason = f"a comma before {text[error.pos]!r}; it must be removed"
+        # Python tells what it would like to see after the comma, not that there is one too many.
+        after_comma, here = text[: error.pos].rstrip().endswith(","), text[error.pos :][:1]
+        if after_comma and here in ("]", "}"):
+            reason = f"a comma before {here!r}; it must be removed"
         raise BadInput(f"{path}, line {error.lineno}, column {error.colno}: {reason}") from None
     except (ValueError, RecursionError) as error:  # too long a number, too deep a nesting
         raise BadInput(f"{path}: {error}") from None

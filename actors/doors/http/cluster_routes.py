@@ -125,33 +125,49 @@ async def inject(faults: Faults, given: FaultGiven) -> FaultDone:
     return FaultDone(sentence.format(given.broker))
 
 
-def cluster_operations(
-    source: Source, history: History, *, has_faults: bool
-) -> tuple[Operation, ...]:
-    """The rows; they need more than a cluster's clients."""
+class LiveCluster:
+    """What the rows run: they need more than a cluster's clients."""
 
-    async def describe_partition(_: Clients, given: PartitionGiven) -> PartitionDetails:
-        view = await source.look(offsets=True)
+    def __init__(self, source: Source, history: History, *, has_faults: bool) -> None:
+        self._source = source
+        self._history = history
+        self._has_faults = has_faults
+
+    async def describe(self, _: Clients, __: NothingGiven) -> ClusterDetails:
+        """How it is."""
+        view = await self._source.look()
+        return ClusterDetails(
+            view.controller,
+            view.controller_epoch,
+            self._source.zookeeper,
+            list(view.brokers.values()),
+            len(view.partitions),
+            view.offline,
+            view.under_replicated,
+        )
+
+    async def describe_partition(self, _: Clients, given: PartitionGiven) -> PartitionDetails:
+        """One partition, and what happened to it."""
+        view = await self._source.look(offsets=True)
         where = TopicPartition(given.topic, given.partition)
         if where not in view.partitions:
             raise Refused(404, "UNKNOWN_TOPIC_OR_PARTITION", f"there is no partition {where}")
         return PartitionDetails(
             view.partitions[where],
             view.offsets.get(where, OffsetsView()),
-            history.of(given.topic, given.partition),
+            self._history.of(given.topic, given.partition),
         )
 
-    async def inject_fault(_: Clients, given: FaultGiven) -> FaultDone:
-        if not has_faults:
+    async def inject_fault(self, _: Clients, given: FaultGiven) -> FaultDone:
+        """Break it, or mend it."""
+        if not self._has_faults:
             raise Refused(403, "FORBIDDEN", "faults are off here: start with --faults")
-        return await inject(source.faults, given)
+        return await inject(self._source.faults, given)
 
-    async def list_events(_: Clients, given: EventsGiven) -> list[StoryEvent]:
-        return history.shown(given.after)
-
-    async def dump_log(_: Clients, given: LogGiven) -> LogDumped:
+    async def dump_log(self, _: Clients, given: LogGiven) -> LogDumped:
+        """The files of one replica."""
         check_topic_name(given.topic)  # nothing else may become part of a path
-        folder = source.log_folder(given.broker)
+        folder = self._source.log_folder(given.broker)
         log = None if folder is None else folder / f"{given.topic}-{given.partition}"
         if log is None or not log.is_dir():
             raise Refused(404, "UNKNOWN_TOPIC_OR_PARTITION", "there is no such log on this machine")
@@ -159,61 +175,60 @@ def cluster_operations(
         batches = dump(log, offset=given.offset, most=most, with_records=with_records)
         return LogDumped(given.broker, given.topic, given.partition, batches)
 
-    async def describe(_: Clients, __: NothingGiven) -> ClusterDetails:
-        view = await source.look()
-        return ClusterDetails(
-            view.controller,
-            view.controller_epoch,
-            source.zookeeper,
-            list(view.brokers.values()),
-            len(view.partitions),
-            view.offline,
-            view.under_replicated,
-        )
+    async def list_events(self, _: Clients, given: EventsGiven) -> list[StoryEvent]:
+        """What happened."""
+        return self._history.shown(given.after)
 
-    def row(name: str, method: str, path: str, summary: str, kinds: Any, run: Any) -> Operation:
-        given, answer = kinds
-        return Operation(name, method, path, summary, given, answer, run)
 
+def cluster_operations(
+    source: Source, history: History, *, has_faults: bool
+) -> tuple[Operation, ...]:
+    """The rows."""
+    live = LiveCluster(source, history, has_faults=has_faults)
     return (
-        row(
+        Operation(
             "describeLiveCluster",
             "GET",
             "/api/live",
             "Brokers and their states, the controller, and how whole the cluster is.",
-            (NothingGiven, ClusterDetails),
-            describe,
+            NothingGiven,
+            ClusterDetails,
+            live.describe,
         ),
-        row(
+        Operation(
             "describePartition",
             "GET",
             "/api/partitions/{topic}/{partition}",
             "A partition's epochs, offsets, high watermark and history.",
-            (PartitionGiven, PartitionDetails),
-            describe_partition,
+            PartitionGiven,
+            PartitionDetails,
+            live.describe_partition,
         ),
-        row(
+        Operation(
             "injectFault",
             "POST",
             "/api/faults",
             "Kill, restart, pause, resume, shut down, expire a session, cut a link, or heal.",
-            (FaultGiven, FaultDone),
-            inject_fault,
+            FaultGiven,
+            FaultDone,
+            live.inject_fault,
         ),
-        row(
+        Operation(
             "dumpLog",
             "GET",
             "/api/logs/{broker}/{topic}/{partition}",
             "The batches in the files of one replica.",
-            (LogGiven, LogDumped),
-            dump_log,
+            LogGiven,
+            LogDumped,
+            live.dump_log,
         ),
-        row(
+        Operation(
             "listEvents",
             "GET",
             "/api/events",
             "What has happened lately, oldest first.",
-            (EventsGiven, list[StoryEvent]),
-            list_events,
+            EventsGiven,
+            list[StoryEvent],
+            live.list_events,
         ),
     )

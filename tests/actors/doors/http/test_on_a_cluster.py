@@ -25,55 +25,65 @@ async def answer_to(client, method, path, expected=200, **body):
         return content
 
 
-async def told_until(socket, holds):
-    """What a page shows once that holds: the first state with all changes since."""
-    shown = {}
-    async with asyncio.timeout(LIMIT_S):
-        while True:
-            message = await socket.receive_json()
-            partitions = shown.get("partitions", {}) if message["type"] == "change" else {}
-            for each in message.pop("partitions", ()):
-                partitions[each["topic"], each["partition"]] = each
-            shown = {**shown, **message, "partitions": partitions}
-            if holds(shown):
-                return shown
+class Page:
+    """What a page shows: the first state with all that was told since."""
+
+    def __init__(self, socket):
+        self._socket = socket
+        self.partitions = {}
+        self.brokers = {}
+        self.events = []
+
+    async def until(self, holds):
+        async with asyncio.timeout(LIMIT_S):
+            while not holds():
+                message = await self._socket.receive_json()
+                for each in message.get("partitions", ()):
+                    self.partitions[each["topic"], each["partition"]] = each
+                self.brokers |= {each["id"]: each["state"] for each in message.get("brokers", ())}
+                self.events += message.get("events", [])
+                self.events += [message["event"]] if "event" in message else []
+
+    def leader(self, topic, partition=0):
+        return self.partitions.get((topic, partition), {}).get("leader")
+
+    def has_heard(self, text):
+        return any(text in each["text"] for each in self.events)
 
 
 async def test_a_person_makes_a_topic_writes_reads_kills_and_sees_all_of_it(zookeeper):
-    async with real_cluster(zookeeper, session_timeout_ms=3_000) as drive:
-        source = NodeSource(drive.cluster, zookeeper="here")
-        async with served(source) as (_, client), client.ws_connect("/live") as page:
-            await answer_to(client, "GET", "/readyz")
-            new = {"topic": "orders", "replica_assignment": [[3, 2, 1]]}
-            await answer_to(client, "POST", "/api/topics", json=new)
-            records = {"records": [{"key": "k", "value": f"v{n}"} for n in range(3)]}
-            await answer_to(client, "POST", "/api/topics/orders/records", json=records)
-            shown = await told_until(page, lambda shown: ("orders", 0) in shown["partitions"])
-            assert shown["partitions"]["orders", 0]["leader"] == 3
+    async with (
+        real_cluster(zookeeper, session_timeout_ms=3_000) as drive,
+        served(NodeSource(drive.cluster, zookeeper="here")) as (_, client),
+        client.ws_connect("/live") as socket,
+    ):
+        page = Page(socket)
+        await answer_to(client, "GET", "/readyz")
+        new = {"topic": "orders", "replica_assignment": [[3, 2, 1]]}
+        await answer_to(client, "POST", "/api/topics", json=new)
+        records = {"records": [{"key": "k", "value": f"v{n}"} for n in range(3)]}
+        await answer_to(client, "POST", "/api/topics/orders/records", json=records)
+        await page.until(lambda: page.leader("orders") == 3)
 
-            details = await answer_to(client, "GET", "/api/partitions/orders/0")
-            assert details["offsets"]["ends"]["3"] == 3
-            dumped = await answer_to(client, "GET", "/api/logs/3/orders/0?records=true")
-            records = [each for batch in dumped["batches"] for each in batch["records"]]
-            assert [each["payload"] for each in records] == ["v0", "v1", "v2"]
-            assert all(batch["isvalid"] for batch in dumped["batches"])
+        details = await answer_to(client, "GET", "/api/partitions/orders/0")
+        assert details["offsets"]["ends"]["3"] == 3
+        dumped = await answer_to(client, "GET", "/api/logs/3/orders/0?records=true")
+        found = [each for batch in dumped["batches"] for each in batch["records"]]
+        assert [each["payload"] for each in found] == ["v0", "v1", "v2"]
+        assert all(batch["isvalid"] for batch in dumped["batches"])
 
-            killing = {"fault": "kill", "broker": 3}
-            await answer_to(client, "POST", "/api/faults", json=killing)
-            shown = await told_until(
-                page,
-                lambda shown: shown["partitions"].get(("orders", 0), {}).get("leader") == 2,
-            )
-            states = {each["id"]: each["state"] for each in shown["brokers"]}
-            assert states == {1: "controller", 2: "up", 3: "down"}
-            details = await answer_to(client, "GET", "/api/partitions/orders/0")
-            assert any("broker 2 leads" in each["text"] for each in details["history"])
-            assert "broker-3" not in await answer_to(client, "GET", "/nodes")
-            async with client.get("/metrics") as answer:
-                lines = (await answer.text()).splitlines()
-            assert 'kafka_server_replicamanager_underreplicatedpartitions{broker="2"} 1.0' in lines
-            refusal = await answer_to(client, "POST", "/api/faults", 409, json=killing)
-            assert "3" in refusal["message"]
+        killing = {"fault": "kill", "broker": 3}
+        await answer_to(client, "POST", "/api/faults", json=killing)
+        await page.until(lambda: page.leader("orders") == 2 and page.has_heard("broker 2 leads"))
+        assert page.brokers == {1: "controller", 2: "up", 3: "down"}
+        details = await answer_to(client, "GET", "/api/partitions/orders/0")
+        assert any("broker 2 leads" in each["text"] for each in details["history"])
+        assert "broker-3" not in await answer_to(client, "GET", "/nodes")
+        async with client.get("/metrics") as answer:
+            lines = (await answer.text()).splitlines()
+        assert 'kafka_server_replicamanager_underreplicatedpartitions{broker="2"} 1.0' in lines
+        refusal = await answer_to(client, "POST", "/api/faults", 409, json=killing)
+        assert "3" in refusal["message"]
 
 
 # --- dumps of logs that are written meanwhile -----------------------------------------------------
