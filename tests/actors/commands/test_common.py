@@ -48,7 +48,10 @@ def test_a_file_of_json_is_read(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ('{"a": 1,\n  "b": [1, 2,\n ]}', "line 3, column 2: a comma before ']'; it must be removed"),
+        (
+            '{"a": 1,\n  "b": [1,\n ]}',
+            "line 3, column 2: a comma before ']'; it must be removed",
+        ),
         ('{"a": 1,\n}', "line 2, column 1: a comma before '}'; it must be removed"),
         ('[1,]', "line 1, column 4: a comma before ']'; it must be removed"),
         ('{"a": }', "line 1, column 7: expecting value"),

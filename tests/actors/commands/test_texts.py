@@ -41,7 +41,7 @@ def test_bytes_are_printed_as_they_are():
 
 
 def test_a_property_that_is_none_is_refused():
-    with pytest.raises(BadInput, match="no property print.colour"):
+    with pytest.raises(BadInput, match=r"no property print\.colour"):
         line(RECORD, "print.colour=true")
 
 
