@@ -112,5 +112,5 @@ def settings_of(given: argparse.Namespace, name: str) -> dict[str, Any]:
             keys = ", ".join(sorted({*ignored, *own}))
             sys.stderr.write(f"{name}: {given.config}: these mean nothing here: {keys}\n")
         for each in own:
-            del settings[each]
+            settings.pop(each, None)
     return settings | read_overrides(given.override)

@@ -1,5 +1,6 @@
 """The plugin in somebody else's project: real pytest processes."""
 
+import pyarrow.parquet as pq
 import pytest
 
 pytest_plugins = ["pytester"]
@@ -119,13 +120,16 @@ def test_one_seed_is_one_trace_and_it_can_be_kept(project):
         options = ("--cluster-seed", "5", "--cluster-trace-dir", folder)
         project.runpytest_subprocess(*options).assert_outcomes(passed=1)
 
-    first, second = (
-        sorted(path.relative_to(project.path / name) for path in found_in(project, name))
-        for name in ("first", "second")
-    )
-    assert first
-    assert len(first) == len(second)
+    first, second = (found_in(project.path / name) for name in ("first", "second"))
+    assert first == second
+    (elected,) = {path for path in first if "LeaderElected" in path.parts}
+    rows = pq.ParquetFile(project.path / "first" / elected).read().to_pylist()
+    assert [row["partition"] for row in rows] == [0, 1, 2]
+    options = ("--cluster-seed", "6", "--cluster-trace-dir", "third")
+    project.runpytest_subprocess(*options).assert_outcomes(passed=1)
+    assert set(found_in(project.path / "third").values()) != set(first.values())
 
 
-def found_in(project, folder):
-    return (project.path / folder).rglob("*.parquet")
+def found_in(folder):
+    """The parts of a trace, byte for byte."""
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*.parquet")}
