@@ -17,12 +17,13 @@ from actors.cluster import LOOPBACK, Door, resolve
 from actors.node import node_name
 from actors.node_cluster import NodeCluster
 from actors.places import failures_as_sentences
-from actors.story import StoryEvent, listen
+from actors.story import TELLERS, StoryEvent, listen
 from runtime.child import orders
 from runtime.folder import Folder
 from runtime.main import Sentence
 from runtime.real import RealProcess
 from runtime.tasks import Promise, Tasks
+from wire.trace import Stamp, to_json
 
 
 class Ready(msgspec.Struct, tag=True, frozen=True):
@@ -33,9 +34,16 @@ class Ready(msgspec.Struct, tag=True, frozen=True):
 
 
 class Happened(msgspec.Struct, tag=True, frozen=True):
-    """Broker → supervisor: something to tell."""
+    """Broker → whoever started it by hand: something to tell, in words."""
 
     event: StoryEvent
+
+
+class Left(msgspec.Struct, tag=True, frozen=True):
+    """Broker → supervisor: what its trace has; the supervisor words it, who hears all brokers."""
+
+    stamp: Stamp
+    event: msgspec.Raw
 
 
 class Order(msgspec.Struct, frozen=True):
@@ -45,7 +53,7 @@ class Order(msgspec.Struct, frozen=True):
     other: str = ""  # the other end of a link: a node's name, or "zookeeper"
 
 
-Said = Ready | Happened
+Said = Ready | Happened | Left
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -103,7 +111,10 @@ async def _serve(
     (broker,) = cluster.brokers
     say = _say_json if as_json else _say_calmly
     await process.start()
-    stop = listen(process.trace, process.clock, lambda event: say(Happened(event)))
+    if is_supervised:
+        stop = process.trace.watch(TELLERS, lambda stamp, event: say(Left(stamp, to_json(event))))
+    else:
+        stop = listen(process.trace, process.clock, lambda event: say(Happened(event)))
     down = Promise[str]()
     tasks = Tasks(down.fail)
     try:
@@ -150,7 +161,7 @@ def _say_json(said: Said) -> None:
 def _say_calmly(said: Said) -> None:
     if isinstance(said, Ready):
         line = f"the broker is up at {said.address}, epoch {said.broker_epoch}; Ctrl-C stops it"
-    elif said.event.is_part:
+    elif isinstance(said, Left) or said.event.is_part:
         return
     else:
         line = said.event.text

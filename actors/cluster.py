@@ -11,7 +11,7 @@ from typing import Any, Final, Self
 
 from msgspec import Struct
 
-from actors.node_cluster import LISTENER, POLL_MS, Announce, NodeCluster
+from actors.node_cluster import LISTENER, POLL_MS, Announce, NodeCluster, settings_of
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
 from runtime.keeper import Keeper, KeeperError
@@ -70,7 +70,7 @@ class Cluster(NodeCluster):
             self.process,
             brokers=brokers,
             session_timeout_ms=session_timeout_ms,
-            overrides=overrides,
+            overrides=settings_of(brokers, overrides),
             racks=racks,
             announce=announce,
         )
@@ -154,7 +154,7 @@ class SimulatedCluster(NodeCluster):
             simulator,
             brokers=brokers,
             session_timeout_ms=timeout_ms,
-            overrides=overrides,
+            overrides=settings_of(brokers, overrides),
             racks=racks,
         )
 

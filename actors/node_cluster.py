@@ -37,7 +37,18 @@ WAIT_MS: Final = 30_000
 LOOK_AGAIN_MS: Final = 100  # a broker's caches change without an event
 OWN: Final = ("broker_id", "broker_rack")  # settings in which brokers differ
 NOT_STARTED: Final = "it could not start"
+OFFSETS_REPLICAS: Final = BrokerConfig.offsets_topic_replication_factor
+
 Announce = Callable[[str], None]
+
+
+def settings_of(brokers: int, overrides: Mapping[str, Any] | None) -> dict[str, Any]:
+    """What brokers that are started together are told.
+
+    Groups' offsets are replicated as Kafka wants it, or as far as a small cluster can.
+    """
+    given = options_of(BrokerConfig, overrides or {}, own=OWN)
+    return {"offsets_topic_replication_factor": min(OFFSETS_REPLICAS, brokers), **given}
 
 
 class Universe(Protocol):

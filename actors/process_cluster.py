@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from actors.broker_life import BrokerLife
-from actors.broker_process import Order, Ready, Said
+from actors.broker_process import Left, Order, Ready, Said
 from actors.client.admin import Admin
 from actors.client.connection import Connection
 from actors.client.consumer import Consumer
@@ -21,12 +21,12 @@ from actors.client.deadline import Deadline
 from actors.client.producer import Producer
 from actors.cluster import LOOPBACK, Door
 from actors.conditions import Condition, NotReached
-from actors.config import BrokerConfig, options_of
+from actors.config import BrokerConfig
 from actors.faults.process_hand import ProcessHand
 from actors.node import node_name
-from actors.node_cluster import LOOK_AGAIN_MS, OWN, WAIT_MS, Announce
+from actors.node_cluster import LOOK_AGAIN_MS, WAIT_MS, Announce, settings_of
 from actors.remote import RemoteCluster
-from actors.story import StoryEvent, Teller
+from actors.story import Story, StoryEvent
 from actors.token import VARIABLE
 from actors.view import ClusterView, assemble
 from runtime.child import Child
@@ -39,12 +39,13 @@ from runtime.world import Clock
 from wire.errors import ApiError, MalformedMessage
 from wire.ids import NO_BROKER, BrokerId
 from wire.observation import Metric, Observe, ObserveResponse
-from wire.trace import Stamp, TraceEvent
+from wire.trace import FaultHealed, FaultInjected, Stamp, TraceEvent, from_json
 
 MODULE: Final = "actors.commands.run_broker"
 START_MS: Final = 60_000
 LOOK_MS: Final = 1_000  # a broker that takes longer to show itself is silent
 LEAVE_S: Final = 60.0
+FAULTS: Final = (FaultInjected, FaultHealed)  # the hand itself tells of them, once for all
 
 
 class ProcessCluster:
@@ -62,7 +63,7 @@ class ProcessCluster:
         announce: Announce | None = None,
         door: Door = LOOPBACK,
     ) -> None:
-        given = options_of(BrokerConfig, overrides or {}, own=OWN)
+        given = settings_of(brokers, overrides)
         self._settings = {"zookeeper_session_timeout_ms": session_timeout_ms, **given}
         BrokerConfig(broker_id=1, **self._settings)  # refused now what no broker could start with
         self.brokers = tuple(range(1, brokers + 1))
@@ -81,7 +82,7 @@ class ProcessCluster:
         self._tasks = Tasks(self._crashed)
         self._announce = announce or (lambda _: None)
         self._own_trace = real_trace(recording=False)
-        self._teller = Teller()
+        self._story = Story(self._tell, self.clock)
         self.faults = ProcessHand(self)
 
     @property
@@ -138,6 +139,7 @@ class ProcessCluster:
             if life.child is not None and life.is_alive:
                 await self.stop_broker(broker)
                 self._announce(f"broker {broker} has stopped")
+        self._story.stop()
         await self._tasks.close()
         if self._remote is not None:
             await self._remote.__aexit__()
@@ -223,9 +225,7 @@ class ProcessCluster:
     def leave(self, event: TraceEvent) -> None:
         """Something that was done here, and not by a broker: a fault."""
         stamp = Stamp(self._own_trace.next_id(), self.clock.now_ms() * 1000, "hand", 0)
-        told = self._teller.tell(stamp, event)
-        if told is not None:
-            self._tell(told)
+        self._story.hear(stamp, event)
 
     def order(self, broker: int, order: Order) -> None:
         """Have a broker do something to itself."""
@@ -237,8 +237,10 @@ class ProcessCluster:
         said: Said = msgspec.json.decode(line, type=Said)
         if isinstance(said, Ready):
             life.ready.keep(said)
-        elif said.event.kind != "fault":  # of those the hand itself tells, once for all
-            self._tell(said.event)
+        elif isinstance(said, Left):
+            event = from_json(said.event)
+            if not isinstance(event, FAULTS):
+                self._story.hear(said.stamp, event)
 
     def _tell(self, event: StoryEvent) -> None:
         for listener in tuple(self._listeners):

@@ -53,6 +53,9 @@ class ServeOptions:
     exit_after_s: float | None = None
 
 
+STOPPING: Final = "stopping, each broker in its own time; Ctrl-C again ends them at once"
+
+
 @dataclass(frozen=True)
 class Up:
     """The cluster is ready."""
@@ -150,6 +153,7 @@ async def _run(options: ServeOptions, teller: Teller, source: Source, clock: Clo
         else:
             await clock.sleep(options.exit_after_s * 1000)
     finally:
+        teller.step(STOPPING)
         stop()
         if load is not None:
             await load.close()

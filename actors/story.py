@@ -47,7 +47,7 @@ FEW: Final = 3  # so many of one kind are told one by one
 class StoryEvent(Struct, frozen=True):
     """One thing that happened, in words."""
 
-    id: int
+    id: int  # the trace's; a summary has that of its first part, negated
     time_ms: int
     kind: str  # election, isr, broker, controller, fault, topic, move, session, disk
     level: str  # good, info, warning, bad
@@ -128,7 +128,7 @@ def condensed(events: list[StoryEvent]) -> list[StoryEvent]:
         first = group[0]
         told.append(
             StoryEvent(
-                first.id, first.time_ms, first.kind, first.level, summary(group), count=len(group)
+                -first.id, first.time_ms, first.kind, first.level, summary(group), count=len(group)
             )
         )
         told.extend(replace(each, is_part=True) for each in group)

@@ -4,7 +4,11 @@ Rule: whoever leaves or reads an event imports it from here. The recorder and Sp
 schemas from COLUMNS, so a field is written down once, in the event's class.
 """
 
-from typing import Final, get_type_hints
+from functools import reduce
+from operator import or_
+from typing import Any, Final, get_type_hints
+
+import msgspec
 
 from wire.broker_events import (
     BrokerRegistered,
@@ -125,7 +129,9 @@ __all__ = [
     "WatchFired",
     "ZNodeSkipped",
     "columns",
+    "from_json",
     "ids",
+    "to_json",
 ]
 
 SCHEMA_VERSION: Final = 1
@@ -142,3 +148,16 @@ def columns(event: type[TraceEvent]) -> dict[str, type]:
 
 
 COLUMNS: Final[dict[str, dict[str, type]]] = {event.__name__: columns(event) for event in EVENTS}
+
+_ANY: Final = msgspec.json.Decoder[Any](reduce(or_, EVENTS))
+
+
+def to_json(event: TraceEvent) -> msgspec.Raw:
+    """An event as text, its kind first: for another process."""
+    return msgspec.Raw(msgspec.json.encode(event))
+
+
+def from_json(text: bytes | msgspec.Raw) -> TraceEvent:
+    """The event that another process has sent."""
+    event: TraceEvent = _ANY.decode(text)
+    return event

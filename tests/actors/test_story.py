@@ -1,6 +1,7 @@
 """What a person is told of what happens."""
 
 import pytest
+from msgspec.structs import replace
 
 from actors.cluster import SimulatedCluster
 from actors.conditions import isr, leader
@@ -98,7 +99,10 @@ def test_few_of_a_kind_are_told_one_by_one():
 def test_many_of_a_kind_are_counted_and_still_there_as_parts():
     teller = Teller()
     leaders = [1, 1, 2, 3]
-    events = [teller.tell(STAMP, elected(n, leader)) for n, leader in enumerate(leaders)]
+    events = [
+        teller.tell(replace(STAMP, id=5 + n), elected(n, leader))
+        for n, leader in enumerate(leaders)
+    ]
 
     first, *parts = condensed(events)
 
@@ -109,6 +113,7 @@ def test_many_of_a_kind_are_counted_and_still_there_as_parts():
     assert not first.is_part
     assert all(part.is_part for part in parts)
     assert [part.partition for part in parts] == [0, 1, 2, 3]
+    assert [first.id, *(part.id for part in parts)] == [-5, 5, 6, 7, 8]
 
 
 async def test_a_cluster_tells_its_story_until_it_is_stopped(sim):

@@ -60,7 +60,7 @@ def test_records_are_read_by_offset_and_number(blocking_cluster):
     assert [each.offset for each in sent] == [0, 1, 2]
     assert [each.value for each in cluster.read("orders")] == [b"a", b"b", b"c"]
     assert [each.value for each in cluster.read("orders", offset=1, count=1)] == [b"b"]
-    with pytest.raises(NotReached, match="orders-0 from offset 1 on: 2 records .* not 5 records"):
+    with pytest.raises(NotReached, match=r"orders-0 from offset 1 on: 2 records .* not 5 records"):
         cluster.read("orders", offset=1, count=5, timeout_ms=50)
 
 

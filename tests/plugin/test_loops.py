@@ -80,11 +80,14 @@ def test_a_project_without_a_hook_keeps_its_loops(pytester):
     pytester.makefile(".ini", pytest=AUTO)
     pytester.makepyfile(
         """
+        import asyncio
+
         async def test_ours(sim):
             pass
 
         async def test_theirs(request):
-            assert "_asyncio_loop_factory" not in request.fixturenames
+            assert type(asyncio.get_running_loop()) is asyncio.SelectorEventLoop
+            assert request.node.name == "test_theirs"
         """
     )
 

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from wire.trace import COLUMNS, EVENTS, MessageHandled, Stamp, TraceEvent
+from wire.trace import COLUMNS, EVENTS, MessageHandled, Stamp, TraceEvent, from_json, to_json
 
 STAMP = ["id", "time_us", "node", "cause"]
 
@@ -49,3 +49,12 @@ def test_an_event_is_told_from_the_others_by_its_tag():
     event = MessageHandled("broker-1/api", "Fetch", 1, 2, "ok")
 
     assert msgspec.to_builtins(event) == ["MessageHandled", "broker-1/api", "Fetch", 1, 2, "ok"]
+
+
+@pytest.mark.parametrize("event", EVENTS)
+def test_an_event_comes_back_from_json(event):
+    values = {int: 7, str: "seven", bool: True, float: 0.7}
+    columns = COLUMNS[event.__name__]
+    sample = event(*(values[columns[name]] for name in event.__struct_fields__))
+
+    assert from_json(to_json(sample)) == sample
