@@ -6,6 +6,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from actors.cluster import Cluster
+from actors.node_cluster import settings_of
 from tests.support.zookeeper import SharedZooKeeper
 from wire.ids import TopicPartition
 from wire.trace import TraceEvent
@@ -74,6 +75,7 @@ async def real_cluster(
     start when it is, since whoever is first wins.
     """
     hosts = zookeeper.hosts + zookeeper.chroot()
+    options["overrides"] = settings_of(brokers, options.get("overrides"))
     cluster = Cluster(1, zookeeper=hosts, session_timeout_ms=session_timeout_ms, **options)
     async with cluster:
         assert cluster.nodes[1].is_controller
