@@ -56,6 +56,19 @@ Link = tuple[str, str]
 Parcel = Frame | _Notice
 
 
+class Onlooker:
+    """Sees all frames; it only looks."""
+
+    def on_sent(self, frame: Frame) -> None:
+        """A frame begins its way."""
+
+    def on_arrival(self, parcel: Parcel) -> None:
+        """Something is at the end of its way, which may still be held there."""
+
+    def on_delivery(self, frame: Frame) -> None:
+        """A frame is about to be handed to a node that lives."""
+
+
 class SimulatedTransport:
     """Carries frames in virtual time, by the dice of one seed."""
 
@@ -69,6 +82,7 @@ class SimulatedTransport:
         self._held: dict[Link, list[Parcel]] = {}
         self._paused: dict[str, list[Parcel]] = {}
         self._last: dict[Link, float] = {}  # when the last frame of a link arrives
+        self.onlookers: list[Onlooker] = []
 
     # --- faults -------------------------------------------------------------------------------
 
@@ -143,6 +157,8 @@ class SimulatedTransport:
 
     def transmit(self, frame: Frame) -> None:
         """Throw the dice for a frame."""
+        for onlooker in self.onlookers:
+            onlooker.on_sent(frame)
         conditions = self._conditions_on((frame.source, frame.destination))
         if self._random.random() < conditions.loss:
             return
@@ -172,6 +188,8 @@ class SimulatedTransport:
         return when
 
     def _arrive(self, parcel: Parcel, cuts: int) -> None:
+        for onlooker in self.onlookers:
+            onlooker.on_arrival(parcel)
         link = (parcel.source, parcel.destination)
         if cuts != self._cuts[link]:
             return  # the link was cut while this was under way
@@ -188,6 +206,8 @@ class SimulatedTransport:
             return
         endpoint = self._endpoints.get(parcel.destination)
         if endpoint is not None:
+            for onlooker in self.onlookers:
+                onlooker.on_delivery(parcel)
             endpoint.deliver(parcel)
             return
         source = self._endpoints.get(parcel.source)

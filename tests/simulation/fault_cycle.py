@@ -16,12 +16,12 @@ from actors.cluster import SimulatedCluster
 from actors.controller import channel
 from actors.faults.invariants import data_plane
 from actors.faults.violation import Violation
+from actors.faults.watched import Watched
 from actors.node import Node, node_name
 from runtime.network import NetworkError
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.platter import Content, Directory
 from runtime.simulation.simulator import ZOOKEEPER, Simulator
-from tests.actors.faults.watched import Watched
 from wire.codec import decode_as, encode
 from wire.data import (
     Fetch,
