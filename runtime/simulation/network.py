@@ -98,6 +98,10 @@ class SimulatedTransport:
         self._cuts[link] += 1
         self._held.get(link, []).clear()
 
+    def mend(self, source: str, destination: str) -> None:
+        """Mend a cut link, one way."""
+        self._cut.discard((source, destination))
+
     def hold(self, source: str, destination: str) -> None:
         """Keep everything at the end of a link, one way, until it is released."""
         self._held.setdefault((source, destination), [])
