@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Final
 
 from runtime.disk import RealDisk
+from runtime.fault_log import FaultLog
 from runtime.keeper import Keeper
 from runtime.network import Endpoint, MemoryTransport, Network
 from runtime.recorder import Recorder
@@ -25,7 +26,6 @@ from runtime.trouble import Trouble
 from runtime.websocket import WebSocketTransport
 from runtime.world import Clock, World
 from runtime.zookeeper import ZooKeeper
-from wire.trace import FaultHealed, FaultInjected
 
 ZOOKEEPER: Final = "zookeeper"  # the other end of a node's link to the server
 FIRST_CORRELATION_BITS: Final = 40  # of randomness in a node's first call number
@@ -90,7 +90,7 @@ class RealProcess:
         self._clocks: defaultdict[str, RealClock] = defaultdict(RealClock)
         self.trace = real_trace(recording=trace_folder is not None, origin=origin)
         self.clock: Clock = RealClock()
-        self._pen = self.trace.at("hand")
+        self.fault_log = FaultLog(self.trace.at("hand"))
         self.recorder: Recorder | None = None
         if trace_folder is not None:
             name = run or new_run()
@@ -201,29 +201,29 @@ class RealProcess:
 
     def kill(self, node: str) -> None:
         """End a node as a power cut would; whoever waits for its fall calls `lose`."""
-        self._pen(FaultInjected("kill", node, ""))
+        self.fault_log.injected("kill", node)
         self._systems[node].kill()
 
     def pause(self, node: str) -> None:
         """Freeze a node: it handles nothing, and pings nobody."""
-        self._pen(FaultInjected("pause", node, ""))
+        self.fault_log.injected("pause", node)
         self._systems[node].pause()
         self._keepers[node].pause()
 
     def resume(self, node: str) -> None:
         """Let a frozen node go on."""
-        self._pen(FaultHealed("pause", node))
+        self.fault_log.healed("pause", node)
         self._keepers[node].resume()
         self._systems[node].resume()
 
     async def expire(self, node: str) -> None:
         """End a node's ZooKeeper session although it is well."""
-        self._pen(FaultInjected("expire session", node, ""))
+        self.fault_log.injected("expire session", node)
         await self._keepers[node].expire()
 
     def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
-        self._pen(FaultInjected("cut", source, destination))
+        self.fault_log.injected("cut", source, destination)
         self._unreachable[source].add(destination)
         if destination == ZOOKEEPER:
             self._keepers[source].cut()
@@ -232,7 +232,7 @@ class RealProcess:
 
     def mend(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Mend one link that is cut."""
-        self._pen(FaultHealed("cut", source))
+        self.fault_log.healed("cut", source)
         self._unreachable[source].discard(destination)
         if destination == ZOOKEEPER:
             if source in self._keepers:
@@ -242,7 +242,7 @@ class RealProcess:
 
     def heal(self) -> None:
         """Mend every link."""
-        self._pen(FaultHealed("links", "all"))
+        self.fault_log.healed("links", "all")
         self.tamper.clear()
         for there in self._unreachable.values():
             there.clear()
@@ -250,6 +250,10 @@ class RealProcess:
             keeper.mend()
 
     # --- faults that are told of by whoever asks for them ---------------------------------------
+
+    def random(self, _: str) -> random.Random:
+        """Dice that nobody can throw again."""
+        return random.Random()
 
     def watch_tamper(self, node: str) -> WatchTamper:
         """What is done to a node's watch events, in all its lives."""
@@ -294,6 +298,9 @@ class RealProcess:
             return {}
         found = sorted(each for each in folder.iterdir() if each.is_file())
         return {f"{below}/{each.name}": each.stat().st_size for each in found}
+
+    def settle_disk(self, node: str) -> None:
+        """What a process has written outlives it anyway."""
 
     def heal_disk(self, node: str) -> None:
         """A node's disk is well again; what it has lost stays lost."""

@@ -219,6 +219,11 @@ class SimulatedDisk:
             content.handles, content.is_named = 0, True
             self._drive.used += len(content.bytes)
 
+    def settle(self) -> None:
+        """All is durable from now on that was written up to now."""
+        for content in self._names.settle_all():
+            content.settle(content.writes)
+
     def fill(self) -> None:
         """Leave no room."""
         self._drive.capacity = self._drive.used

@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from random import Random
 from typing import Any, Final, Self, TypeVar
 
+from runtime.fault_log import FaultLog
 from runtime.network import Endpoint, Network
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.keeper import SimulatedKeeper
@@ -19,7 +20,7 @@ from runtime.system import System
 from runtime.tampering import Tamper, WatchTamper
 from runtime.tracing import NodeTrace, Trace, trace_bytes
 from runtime.world import Clock, World
-from wire.trace import CallFinished, FaultHealed, FaultInjected, Stamp, TraceEvent
+from wire.trace import CallFinished, Stamp, TraceEvent
 
 T = TypeVar("T")
 EPOCH_MS: Final = 1_600_000_000_000  # the simulated worlds begin in September 2020
@@ -76,7 +77,7 @@ class Simulator:
             self.random("zookeeper"), session_timeout_ms=session_timeout_ms
         )
         self.clock: Clock = SimulatedClock(self.loop)
-        self._pen = self.trace.at("simulator")
+        self.fault_log = FaultLog(self.trace.at("simulator"))
         self.routine: frozenset[str] = frozenset()  # calls that go on for ever, and mean nothing
         self._events = 0  # that mean something
         self.trace.listeners.append(self._count)
@@ -180,7 +181,7 @@ class Simulator:
     def kill(self, node: str) -> None:
         """End a node as a power cut would: unsynced bytes are lost, its session times out."""
         self._check_lives(node)
-        self._injected("kill", node)
+        self.fault_log.injected("kill", node)
         system, world = self._systems.pop(node, None), self._worlds[node]
         if system is not None:
             system.kill()
@@ -206,13 +207,13 @@ class Simulator:
     def lose_unsynced(self, node: str) -> None:
         """From now on nothing that a node has not synced outlives a power cut."""
         self._check_known(node)
-        self._injected("lose unsynced", node)
+        self.fault_log.injected("lose unsynced", node)
         self._disk(node).is_forgetful = True
 
     def pause(self, node: str) -> None:
         """Freeze a node: it handles nothing, takes nothing, pings nobody."""
         self._check_lives(node)
-        self._injected("pause", node)
+        self.fault_log.injected("pause", node)
         self._systems[node].pause()
         self.network.pause(node)
         self._keeper(node).pause()
@@ -220,7 +221,7 @@ class Simulator:
     def resume(self, node: str) -> None:
         """Let a frozen node go on."""
         self._check_lives(node)
-        self._healed("pause", node)
+        self.fault_log.healed("pause", node)
         self._keeper(node).resume()
         self.network.resume(node)
         self._systems[node].resume()
@@ -228,7 +229,7 @@ class Simulator:
     def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
         self._check_known(source, destination)
-        self._injected("cut", source, destination)
+        self.fault_log.injected("cut", source, destination)
         if ZOOKEEPER in {source, destination}:
             self.zookeeper.cut(destination if source == ZOOKEEPER else source)
             return
@@ -239,13 +240,13 @@ class Simulator:
     def hold(self, source: str, destination: str) -> None:
         """Keep what is sent from one node to another until healed."""
         self._check_known(source, destination)
-        self._injected("hold", source, destination)
+        self.fault_log.injected("hold", source, destination)
         self.network.hold(source, destination)
 
     def expire_session(self, node: str) -> None:
         """End a node's ZooKeeper session although it is well."""
         self._check_lives(node)
-        self._injected("expire session", node)
+        self.fault_log.injected("expire session", node)
         self.zookeeper.expire(node)
 
     async def expire(self, node: str) -> None:
@@ -255,12 +256,12 @@ class Simulator:
     def lose_reply(self, node: str) -> None:
         """Apply the node's next ZooKeeper write, and lose the answer."""
         self._check_lives(node)
-        self._injected("lose reply", node)
+        self.fault_log.injected("lose reply", node)
         self.zookeeper.lose_reply(node)
 
     def mend(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Mend one link that is cut."""
-        self._healed("cut", source)
+        self.fault_log.healed("cut", source)
         if ZOOKEEPER in {source, destination}:
             self.zookeeper.heal(destination if source == ZOOKEEPER else source)
             return
@@ -270,7 +271,7 @@ class Simulator:
 
     def heal(self) -> None:
         """Mend every link."""
-        self._healed("links", "all")
+        self.fault_log.healed("links", "all")
         self.tamper.clear()
         self.network.heal()
         self.zookeeper.heal()
@@ -321,6 +322,10 @@ class Simulator:
         paths = [f"{below}/{name}" for name in disk.list(below)]
         return {path: disk.size(path) for path in paths if not disk.is_directory(path)}
 
+    def settle_disk(self, node: str) -> None:
+        """Make all that a node has written durable, as an operating system does that goes on."""
+        self._disk(node).settle()
+
     def heal_disk(self, node: str) -> None:
         """A node's disk is well again; what it has lost stays lost."""
         self._disk(node).heal()
@@ -361,12 +366,6 @@ class Simulator:
         keeper = self._worlds[node].keeper
         assert isinstance(keeper, SimulatedKeeper)
         return keeper
-
-    def _injected(self, fault: str, target: str, detail: str = "") -> None:
-        self._pen(FaultInjected(fault, target, detail))
-
-    def _healed(self, fault: str, target: str) -> None:
-        self._pen(FaultHealed(fault, target))
 
 
 def _names(nodes: Iterable[str]) -> str:
