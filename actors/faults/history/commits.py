@@ -53,7 +53,7 @@ class _Commits:
         ended = [each for each in commits if each.is_acknowledged]  # in the order of their ends
         self._ends = [each.at_ms for each in ended]
         # Of those that have ended: the one that began last. All that ended before it are replaced.
-        self._last = list(accumulate(ended, lambda a, b: a if began_ms(a) > began_ms(b) else b))
+        self._last: list[Committed] = list(accumulate(ended, _later))
         by_offset: dict[int, list[tuple[float, float]]] = {}
         for each in commits:
             end = each.at_ms if each.is_acknowledged else inf
@@ -75,3 +75,8 @@ class _Commits:
         begins = self._begins.get(offset, [])  # at the same moment counts as before
         count = bisect_right(begins, seen_ms)
         return count > 0 and self._latest_ends[offset][count - 1] >= replaced_ms
+
+
+def _later(one: Committed, other: Committed) -> Committed:
+    """The one that began later."""
+    return one if began_ms(one) > began_ms(other) else other

@@ -116,9 +116,7 @@ class CommittedSeen(Event, frozen=True, kw_only=True, gc=False):
     began_ms: Milliseconds | None = None  # at_ms, if it is not given
 
 
-AnyEvent = (
-    Sent | Acknowledged | Failed | Positioned | Polled | EndSeen | Committed | CommittedSeen
-)
+AnyEvent = Sent | Acknowledged | Failed | Positioned | Polled | EndSeen | Committed | CommittedSeen
 OfPartition = Positioned | Polled | EndSeen | Committed | CommittedSeen
 
 

@@ -19,7 +19,8 @@ are not known here are passed over. Lines need not be in order: their times are.
     {"event":"committed_seen","at_ms":18,"began_ms":17,"client":"c","group":"g","topic":"orders",
      "partition":0,"offset":1}
 
-`acks` is -1 (all), 1 or 0. An offset of -1 is one that nobody said.
+`acks` is -1 (all), 1 or 0. An offset of -1 is one that nobody said. Without `began_ms` a question
+counts as asked when it was answered: give it where clients work at the same time.
 """
 
 from collections.abc import Iterable, Iterator

@@ -54,8 +54,9 @@ class Lost(Kind):
         for each in case.clean:
             for missing in each.missing.values():
                 if missing.is_gone:
-                    yield self.anomaly(f"{_known(each, missing)} is gone: {_look(missing)}",
-                                       *_events(missing))
+                    yield self.anomaly(
+                        f"{_known(each, missing)} is gone: {_look(missing)}", *_events(missing)
+                    )
             yield from self._overwritten(each)
             yield from self._nowhere(each)
 

@@ -173,9 +173,10 @@ class Story:
         self._partitions: dict[tuple[str, int], PartitionStory] = {}
         self._commits: dict[tuple[str, str, int], CommitStory] = {}
         for event in self.timeline:
-            if isinstance(event, Sent) and self.records.setdefault(
-                event.id, SentRecord(event)
-            ).sent is not event:
+            if (
+                isinstance(event, Sent)
+                and self.records.setdefault(event.id, SentRecord(event)).sent is not event
+            ):
                 raise BadHistory(f"id {event.id!r:.80} was sent twice; each record needs its own")
         for event in self.timeline:
             self._take(event)
