@@ -100,18 +100,20 @@ class History:
         return event.id
 
     def acknowledged(
-        self, id: str, offset: int = UNKNOWN_OFFSET, partition: int = UNKNOWN_PARTITION
+        self, record_id: str, offset: int = UNKNOWN_OFFSET, partition: int = UNKNOWN_PARTITION
     ) -> None:
         """The cluster has the record."""
-        event = Acknowledged(at_ms=self.now_ms(), id=id, offset=offset, partition=partition)
+        event = Acknowledged(at_ms=self.now_ms(), id=record_id, offset=offset, partition=partition)
         self.events.append(event)
 
-    def failed(self, id: str, error: BaseException | str, *, is_certain: bool = False) -> None:
+    def failed(
+        self, record_id: str, error: BaseException | str, *, is_certain: bool = False
+    ) -> None:
         """The client gave up; surely nothing was written, if that is certain."""
         if isinstance(error, BaseException):
             error = f"{type(error).__name__}: {error}"
         at_ms = self.now_ms()
-        self.events.append(Failed(at_ms=at_ms, id=id, error=error, is_certain=is_certain))
+        self.events.append(Failed(at_ms=at_ms, id=record_id, error=error, is_certain=is_certain))
 
     def positioned(self, client: str, partition: TopicPartition, offset: int) -> None:
         """A reader goes on from here."""
@@ -172,10 +174,10 @@ class History:
 class HistoryDelivery:
     """A delivery whose end is taken down, once, when it is awaited."""
 
-    def __init__(self, delivery: Delivery, history: History, id: str) -> None:
+    def __init__(self, delivery: Delivery, history: History, record_id: str) -> None:
         self._delivery = delivery
         self._history = history
-        self._id = id
+        self._id = record_id
         self._is_told = False
 
     @property
@@ -236,7 +238,7 @@ class HistoryProducer:
         headers: Headers = (),
     ) -> HistoryDelivery:
         """As Producer.enqueue."""
-        id_ = self._history.sent(
+        record_id = self._history.sent(
             self._client,
             topic,
             value,
@@ -249,9 +251,9 @@ class HistoryProducer:
                 topic, value, key, partition=partition, headers=headers
             )
         except BaseException as error:  # it never came into a batch
-            self._history.failed(id_, error, is_certain=True)
+            self._history.failed(record_id, error, is_certain=True)
             raise
-        return HistoryDelivery(delivery, self._history, id_)
+        return HistoryDelivery(delivery, self._history, record_id)
 
 
 class HistoryConsumer:
