@@ -95,6 +95,11 @@ class Consumer:
         )
         self._subscription = Subscription()
 
+    @property
+    def config(self) -> ConsumerConfig:
+        """What it was told."""
+        return self._config
+
     async def __aenter__(self) -> Self:
         return self
 

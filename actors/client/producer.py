@@ -70,6 +70,11 @@ class Producer:
         self._is_running = False
         self._end: Exception | None = None  # why nothing is taken any more
 
+    @property
+    def config(self) -> ProducerConfig:
+        """What it was told."""
+        return self._config
+
     async def __aenter__(self) -> Self:
         return self
 

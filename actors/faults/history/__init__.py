@@ -1,0 +1,1 @@
+"""What clients did and saw, and whether a sound cluster could have let them see it."""
