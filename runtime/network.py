@@ -259,10 +259,10 @@ class Endpoint:
             return
         under_way = payload if isinstance(payload, Parted) else memoryview(payload)
         frame = Frame(kind, correlation, self._address, to, CAUSE.get()[0], under_way)
-        if self._tamper.rules:
-            self._tamper.pass_on(frame, carry)
-        else:
+        if self._tamper.is_idle:
             carry(frame)
+        else:
+            self._tamper.pass_on(frame, carry)
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -9,6 +9,7 @@ from actors.faults.vocabulary import Fault, Local, LoseReply
 from actors.node import Node, NodeState, node_name
 from actors.node_cluster import NodeCluster
 from actors.view import ClusterView
+from runtime.ref import ActorGone
 from runtime.simulation.simulator import ZOOKEEPER as ZOOKEEPER_NODE
 from runtime.world import Clock
 
@@ -42,7 +43,10 @@ class NodeHand:
             raise FaultRefused(f"broker {broker} is {node.state.value}: wait for that")
         if node is not None and node.system.is_up:
             await self.shut_down(broker)
-        await self._cluster.start_broker(broker)
+        try:
+            await self._cluster.start_broker(broker)
+        except ActorGone as error:
+            raise FaultRefused(f"broker {broker} went down while it started: {error}") from None
 
     async def pause(self, broker: int) -> None:
         """Freeze a broker."""

@@ -36,6 +36,7 @@ class Watched(Onlooker):
         self._on_step = on_step
         self._tree = sim.zookeeper.tree
         sim.network.onlookers.append(self)
+        sim.tamper.onlookers.append(self.on_sent)
         sim.zookeeper.on_commit.append(self._on_commit)
         sim.trace.listeners.append(self._on_event)
 

@@ -59,9 +59,6 @@ Parcel = Frame | _Notice
 class Onlooker:
     """Sees all frames; it only looks."""
 
-    def on_sent(self, frame: Frame) -> None:
-        """A frame begins its way."""
-
     def on_arrival(self, parcel: Parcel) -> None:
         """Something is at the end of its way, which may still be held there."""
 
@@ -161,8 +158,6 @@ class SimulatedTransport:
 
     def transmit(self, frame: Frame) -> None:
         """Throw the dice for a frame."""
-        for onlooker in self.onlookers:
-            onlooker.on_sent(frame)
         conditions = self._conditions_on((frame.source, frame.destination))
         if self._random.random() < conditions.loss:
             return
