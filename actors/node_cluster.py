@@ -79,8 +79,8 @@ class Universe(Protocol):
     def lose(self, world: World) -> None:
         """The node is dead: nothing of it speaks any more."""
 
-    def kill(self, node: str) -> None:
-        """End a node as a power cut would."""
+    def kill(self, node: str, *, process_only: bool = False) -> None:
+        """End a node as a power cut would, or only its process."""
 
     def pause(self, node: str) -> None:
         """Freeze a node."""
@@ -131,9 +131,6 @@ class Universe(Protocol):
 
     def files(self, node: str, below: str) -> dict[str, int]:
         """The files of a folder of a node's disk, and their sizes."""
-
-    def settle_disk(self, node: str) -> None:
-        """Make all that a node has written durable, as an operating system does that goes on."""
 
     def heal_disk(self, node: str) -> None:
         """A node's disk is well again; what it has lost stays lost."""
@@ -236,9 +233,9 @@ class NodeCluster:
         """Start ZooKeeper again."""
         raise ValueError("this ZooKeeper is not ours to start")
 
-    def kill(self, broker: int) -> None:
-        """End a broker as a power cut would."""
-        self.universe.kill(self._node(broker).world.node)
+    def kill(self, broker: int, *, process_only: bool = False) -> None:
+        """End a broker as a power cut would, or only its process."""
+        self.universe.kill(self._node(broker).world.node, process_only=process_only)
 
     @property
     def controller(self) -> Node | None:

@@ -199,9 +199,9 @@ class RealProcess:
 
     # --- faults ---------------------------------------------------------------------------------
 
-    def kill(self, node: str) -> None:
-        """End a node as a power cut would; whoever waits for its fall calls `lose`."""
-        self.fault_log.injected("kill", node)
+    def kill(self, node: str, *, process_only: bool = False) -> None:
+        """End a node; the operating system keeps its files. Who waits for its fall calls `lose`."""
+        self.fault_log.injected("kill", node, "process only" if process_only else "")
         self._systems[node].kill()
 
     def pause(self, node: str) -> None:
@@ -298,9 +298,6 @@ class RealProcess:
             return {}
         found = sorted(each for each in folder.iterdir() if each.is_file())
         return {f"{below}/{each.name}": each.stat().st_size for each in found}
-
-    def settle_disk(self, node: str) -> None:
-        """What a process has written outlives it anyway."""
 
     def heal_disk(self, node: str) -> None:
         """A node's disk is well again; what it has lost stays lost."""

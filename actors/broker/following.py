@@ -238,12 +238,13 @@ class Following:
         for at, (replica, offset, result) in progress.restarts.items():
             start, end = replica.log_start_offset, replica.log_end_offset
             try:
-                await logs.truncate_fully_and_start_at(at, offset)
+                await logs.truncate_fully_and_start_at(
+                    at, offset, partial(_lower_high_watermark, replica)
+                )
             except KafkaStorageError as error:
                 progress.ended.append(at)
                 self._failed(error)
                 continue
-            replica.high_watermark = offset
             if start < end:
                 self._trace_cut(replica, end, start)
             progress.positions[at] = position_of(replica)
@@ -266,7 +267,7 @@ class Following:
         """Cut logs, durably; those that could not be."""
         before = {at: replica.log_end_offset for at, (replica, _, _) in cuts.items()}
         needed = {at: offset for at, (_, offset, _) in cuts.items() if offset < before[at]}
-        failed = await logs.truncate(needed)
+        failed = await logs.truncate(needed, lambda at: cuts[at][0].cut_high_watermark())
         for replica, _, _ in cuts.values():
             # As Log.truncateTo: an epoch that this broker began as leader, and wrote nothing in.
             if replica.log is not None:
@@ -279,7 +280,6 @@ class Following:
                 else:
                     self._failed(failed[at])
                 continue
-            replica.cut_high_watermark()
             self._trace_cut(replica, before[at], replica.log_end_offset)
         return failed
 
@@ -312,3 +312,7 @@ def position_of(replica: Replica, state: FetchState = FetchState.FETCHING) -> Po
 def _is_followed_in(replica: Replica, position: Position) -> bool:
     """Whether the replica still follows in that epoch (B153)."""
     return not replica.is_leader and replica.leader_epoch == position.leader_epoch
+
+
+def _lower_high_watermark(replica: Replica, _: TopicPartition) -> None:
+    replica.cut_high_watermark()

@@ -4,13 +4,10 @@ Rule: a fault that would hit nobody is refused with a sentence; every other one 
 trace. Both worlds, and brokers in other processes, have the same hand.
 """
 
-from typing import TYPE_CHECKING, Protocol
+from typing import Any, Protocol
 
 from actors.view import ClusterView
 from runtime.world import Clock
-
-if TYPE_CHECKING:
-    from actors.faults.vocabulary import Fault
 
 ZOOKEEPER = 0  # in place of a broker's number, in `cut`
 
@@ -70,7 +67,7 @@ class Faults(Protocol):
     async def look(self) -> ClusterView:
         """Who leads what."""
 
-    async def apply(self, fault: "Fault") -> int:
+    async def apply(self, fault: Any) -> int:
         """Do what is done inside a broker's process; the answer is its number."""
 
     async def undo(self, number: int) -> None:

@@ -9,7 +9,7 @@ from actors.faults.vocabulary import Fault, Local, LoseReply
 from actors.node import Node, NodeState, node_name
 from actors.node_cluster import NodeCluster
 from actors.view import ClusterView
-from runtime.ref import ActorGone
+from runtime.ref import ActorGone, AskTimedOut
 from runtime.simulation.simulator import ZOOKEEPER as ZOOKEEPER_NODE
 from runtime.world import Clock
 
@@ -29,10 +29,8 @@ class NodeHand:
 
     async def kill(self, broker: int, *, process_only: bool = False) -> None:
         """End a broker as a power cut would, or only its process."""
-        node = self._up(broker)
-        if process_only:
-            self._cluster.universe.settle_disk(node.world.node)
-        self._cluster.kill(broker)
+        self._up(broker)
+        self._cluster.kill(broker, process_only=process_only)
 
     async def restart(self, broker: int) -> None:
         """Start a broker that is down; one that is up stops in its own time before."""
@@ -45,8 +43,10 @@ class NodeHand:
             await self.shut_down(broker)
         try:
             await self._cluster.start_broker(broker)
-        except ActorGone as error:
+        except (ActorGone, AskTimedOut) as error:
             raise FaultRefused(f"broker {broker} went down while it started: {error}") from None
+        except ValueError as error:  # somebody else has started it meanwhile
+            raise FaultRefused(str(error)) from None
 
     async def pause(self, broker: int) -> None:
         """Freeze a broker."""

@@ -35,7 +35,7 @@ from actors.node_cluster import NodeCluster
 from actors.view import BrokerState, ClusterView
 from runtime.keeper import KeeperError
 from runtime.network import NetworkError
-from runtime.ref import ActorGone
+from runtime.ref import ActorGone, AskTimedOut
 from runtime.tasks import Tasks, within
 from wire.admin import ElectionType
 from wire.errors import ApiError, MalformedMessage
@@ -188,8 +188,7 @@ class Play:
         for broker in sorted(self._sick):
             node = self._cluster.nodes[broker]
             if node.system.is_up:
-                self._cluster.universe.settle_disk(node.world.node)
-                self._cluster.kill(broker)
+                self._cluster.kill(broker, process_only=True)
         await self._start_all()
         await self.workload.finish()
         try:
@@ -209,7 +208,7 @@ class Play:
                 if not self._cluster.nodes[broker].system.is_up
             ]
             for broker in down:
-                with suppress(KeeperError, ValueError, TimeoutError, ActorGone):
+                with suppress(KeeperError, ValueError, TimeoutError, ActorGone, AskTimedOut):
                     await within(WHOLE_MS, self._cluster.start_broker(broker))
 
     # --- the verdict ------------------------------------------------------------------------------

@@ -1,23 +1,28 @@
 """What was promised to clients: acknowledged records stay, and so does what a consumer has read.
 
 Rule: a promise is judged by the log of every leader of the same or a later epoch. A promise is void
-after an unclean election, and when the last broker dies on which it could be seen: what its disk
-keeps then is a matter of luck, as in Kafka, which does not sync before it answers.
+after an unclean election, and when nobody is left in the ISR who is alive and has kept its disk
+since it came in: what disks keep of what was not synced is a matter of luck, as in Kafka, which
+does not sync before it answers.
 """
 
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from actors.faults.invariant import Exchange, Invariant
+from actors.faults.invariant import Commit, Exchange, Invariant
 from actors.faults.sight import Key, Seen, Sight
 from actors.faults.violation import Violation
+from runtime.keeper import Create, Set
 from wire.data import Fetch, FetchResponse, Produce, ProduceResponse
 from wire.errors import ErrorCode
 from wire.ids import NO_TIMESTAMP_MS, BrokerId, LeaderEpoch, Offset, TopicPartition
 from wire.records import Buffer, batches
-from wire.trace import LeaderElected, NodeStopped, TraceEvent
+from wire.trace import FaultInjected, LeaderElected, NodeStarted, NodeStopped, TraceEvent
+from wire.znodes import PartitionStateZNode
 
 ALL = -1  # acks
+PROCESS_ONLY = "process only"  # of a kill
+STOPPED = "stopped"
 
 
 class Promise(NamedTuple):
@@ -49,6 +54,10 @@ class Promises(Invariant):
         self._judged: dict[Key, _Judged] = {}
         self._new: dict[TopicPartition, None] = {}
         self._has_fallen = False
+        self._spared: set[str] = set()  # whose process ends, and whose disk keeps everything
+        self._dead: set[int] = set()
+        self._isrs: dict[TopicPartition, frozenset[int]] = {}  # as ZooKeeper has them
+        self._forgetful: dict[TopicPartition, set[int]] = {}  # in the ISR, and its disk was cut off
         self.voided: set[TopicPartition] = set()  # of which a promise is over
 
     def promise(self, partition: TopicPartition, promise: Promise) -> None:
@@ -62,6 +71,40 @@ class Promises(Invariant):
             self._void(TopicPartition(event.topic, event.partition))
         elif isinstance(event, NodeStopped):
             self._has_fallen = True
+            self._on_fallen(node, event)
+        elif isinstance(event, NodeStarted):
+            self._dead.discard(_number(node))
+        elif isinstance(event, FaultInjected) and event.detail == PROCESS_ONLY:
+            self._spared.add(event.target)
+
+    def on_commit(self, commit: Commit) -> None:
+        """Note who is in sync."""
+        for operation in commit.operations:
+            if isinstance(operation, Create | Set) and operation.path.endswith("/state"):
+                partition = PartitionStateZNode.partition_at(operation.path)
+                if partition is None:
+                    continue
+                state = PartitionStateZNode.decode(partition, operation.data)
+                isr = frozenset(map(int, state.isr))
+                before = self._isrs.get(partition, frozenset())
+                self._isrs[partition] = isr
+                forgetful = self._forgetful.get(partition, set())
+                forgetful &= isr & before
+                if isr <= forgetful | self._dead:
+                    self._void(partition)
+
+    def _on_fallen(self, node: str, event: NodeStopped) -> None:
+        broker = _number(node)
+        self._dead.add(broker)
+        is_spared = node in self._spared or event.reason == STOPPED
+        self._spared.discard(node)
+        for partition, isr in self._isrs.items():
+            if broker in isr:
+                forgetful = self._forgetful.setdefault(partition, set())
+                if not is_spared:
+                    forgetful.add(broker)
+                if isr <= forgetful | self._dead:
+                    self._void(partition)
 
     def check(self, changed: Sequence[Seen], sight: Sight) -> None:
         """Judge the leaders that have changed, and those of partitions with new promises."""
@@ -107,6 +150,8 @@ class Promises(Invariant):
     def _void_lost(self, sight: Sight) -> None:
         """Forget what nobody alive has any more."""
         for partition, promises in self._promises.items():
+            if partition in self._isrs:
+                continue  # it is known better
             alive = sight.of(partition)
             kept = [each for each in promises if any(_has(seen, each) for seen in alive)]
             if len(kept) < len(promises):
@@ -168,6 +213,11 @@ class VisibleIsNeverLost(Promises):
             if result.records and epoch is not None:
                 for promise in _promises_of(result.records, epoch, exchange.broker):
                     self.promise(result.partition, promise)
+
+
+def _number(node: str) -> int:
+    _, _, number = node.rpartition("-")
+    return int(number) if number.isdecimal() else -1
 
 
 def _promises_of(records: Buffer, epoch: LeaderEpoch, broker: BrokerId) -> list[Promise]:

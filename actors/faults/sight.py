@@ -12,6 +12,7 @@ from actors.broker.partition import HostedPartition
 from actors.broker.replica import Replica
 from actors.node import Node
 from actors.node_cluster import NodeCluster
+from wire.errors import KafkaStorageError
 from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from wire.records import batches
 
@@ -78,29 +79,36 @@ class Seen:
         """See what it is now; whether anything has changed."""
         replica, log = self.replica, self.replica.log
         is_changed = False
+        if log is not None and (
+            log is not self.log or log.cuts != self._cuts or log.log_end_offset != self.end
+        ):
+            if not self._read(log):
+                return False  # nobody can read it now; it is seen when its disk is well
+            is_changed = True
         if replica.hosted is not self.hosted or replica.high_watermark != self.high_watermark:
             self.hosted, self.high_watermark = replica.hosted, replica.high_watermark
             is_changed = True
         if log is None:
             return is_changed
         self.recovery_point = log.recovery_point
-        if log is not self.log or log.cuts != self._cuts or log.log_end_offset != self.end:
-            self._read(log)
-            is_changed = True
         if log.log_start_offset != self.start:
             self.start = log.log_start_offset
             is_changed = True
         return is_changed
 
-    def _read(self, log: Log) -> None:
-        if log is not self.log or log.cuts != self._cuts:
-            self.log, self._cuts, self.batches, self.end = log, log.cuts, [], log.log_start_offset
-            self.cuts += 1
-        while self.end < log.log_end_offset:
-            read = log.read(max(self.end, log.log_start_offset), _ALL_BYTES)
+    def _read(self, log: Log) -> bool:
+        """Whether all of it could be read; if not, nothing was seen."""
+        is_anew = log is not self.log or log.cuts != self._cuts
+        end = log.log_start_offset if is_anew else self.end
+        new: list[Batch] = []
+        while end < log.log_end_offset:
+            try:
+                read = log.read(max(end, log.log_start_offset), _ALL_BYTES)
+            except KafkaStorageError:
+                return False
             for batch in batches(read):
                 header = batch.header
-                self.batches.append(
+                new.append(
                     Batch(
                         header.base_offset,
                         header.last_offset,
@@ -108,9 +116,15 @@ class Seen:
                         header.crc,
                     )
                 )
-                self.end = header.next_offset
+                end = header.next_offset
             if not read:
-                self.end = log.log_end_offset
+                end = log.log_end_offset
+        if is_anew:
+            self.log, self._cuts, self.batches = log, log.cuts, []
+            self.cuts += 1
+        self.batches += new
+        self.end = end
+        return True
 
     def batch_at(self, offset: int) -> Batch | None:
         """The batch that holds an offset."""

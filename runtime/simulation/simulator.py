@@ -178,10 +178,15 @@ class Simulator:
 
     # --- faults -------------------------------------------------------------------------------
 
-    def kill(self, node: str) -> None:
-        """End a node as a power cut would: unsynced bytes are lost, its session times out."""
+    def kill(self, node: str, *, process_only: bool = False) -> None:
+        """End a node as a power cut would: unsynced bytes are lost, its session times out.
+
+        Or only its process: the operating system goes on, and keeps what it was given.
+        """
         self._check_lives(node)
-        self.fault_log.injected("kill", node)
+        self.fault_log.injected("kill", node, "process only" if process_only else "")
+        if process_only:
+            self._disk(node).settle()
         system, world = self._systems.pop(node, None), self._worlds[node]
         if system is not None:
             system.kill()
@@ -321,10 +326,6 @@ class Simulator:
             return {}
         paths = [f"{below}/{name}" for name in disk.list(below)]
         return {path: disk.size(path) for path in paths if not disk.is_directory(path)}
-
-    def settle_disk(self, node: str) -> None:
-        """Make all that a node has written durable, as an operating system does that goes on."""
-        self._disk(node).settle()
 
     def heal_disk(self, node: str) -> None:
         """A node's disk is well again; what it has lost stays lost."""

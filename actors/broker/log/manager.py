@@ -44,6 +44,11 @@ from wire.ids import Offset, TopicPartition
 _MANY: Final = 500  # logs that are looked at without a break
 
 Failures = Mapping[TopicPartition, KafkaStorageError]
+Then = Callable[[TopicPartition], None]
+
+
+def nothing(_: TopicPartition) -> None:
+    """Nobody waits for the cut itself."""
 
 
 class LogManager:
@@ -201,25 +206,29 @@ class LogManager:
 
     # --- cutting ------------------------------------------------------------------------------
 
-    async def truncate(self, offsets: Offsets) -> Failures:
+    async def truncate(self, offsets: Offsets, then: Then = nothing) -> Failures:
         """Cut logs, durably: what a follower appends next is not mixed with what was there.
+
+        `then` hears of each at the moment of its cut: durable takes longer.
 
         A leader may append before this has returned: its epoch tells its records apart (I-22).
         """
         ends = {at: log.log_end_offset for at in offsets if (log := self._logs.get(at)) is not None}
         cut = {at: offsets[at] for at, end in ends.items() if offsets[at] < end}
-        return await self._cut(cut, lambda at, log: log.truncate_to(offsets[at]))
+        return await self._cut(cut, lambda at, log: log.truncate_to(offsets[at]), then)
 
-    async def truncate_fully_and_start_at(self, partition: TopicPartition, offset: Offset) -> None:
+    async def truncate_fully_and_start_at(
+        self, partition: TopicPartition, offset: Offset, then: Then = nothing
+    ) -> None:
         """Empty a log, durably, and let it go on from here."""
         failures = await self._cut(
-            {partition: Offset(0)}, lambda _, log: log.truncate_fully_and_start_at(offset)
+            {partition: Offset(0)}, lambda _, log: log.truncate_fully_and_start_at(offset), then
         )
         for failure in failures.values():
             raise failure
 
     async def _cut(
-        self, offsets: Offsets, cut: Callable[[TopicPartition, Log], object]
+        self, offsets: Offsets, cut: Callable[[TopicPartition, Log], object], then: Then
     ) -> Failures:
         """Vouch for less, then cut: half of it may be all that survives. Then make it durable."""
         logs = {at: self._logs[at] for at in sorted(offsets)}
@@ -233,6 +242,7 @@ class LogManager:
                         try:
                             if not log.is_closed:
                                 cut(at, log)
+                                then(at)
                         except KafkaStorageError as failure:
                             failures[at] = failure
                         except CorruptRecordBatch as rot:
