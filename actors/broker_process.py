@@ -14,6 +14,8 @@ from typing import Any
 import msgspec
 
 from actors.cluster import LOOPBACK, Door, resolve
+from actors.faults.local import LocalFaults
+from actors.faults.vocabulary import AnyFault
 from actors.node import node_name
 from actors.node_cluster import NodeCluster
 from actors.places import failures_as_sentences
@@ -49,8 +51,11 @@ class Left(msgspec.Struct, tag=True, frozen=True):
 class Order(msgspec.Struct, frozen=True):
     """Supervisor → broker: break something, or mend it."""
 
-    what: str  # "expire", "cut" or "heal"
+    what: str  # "expire", "cut", "mend", "heal", "apply" or "undo"
     other: str = ""  # the other end of a link: a node's name, or "zookeeper"
+    one_way: bool = False
+    number: int = 0  # of a fault
+    fault: AnyFault | None = None
 
 
 Said = Ready | Happened | Left
@@ -138,15 +143,22 @@ async def _serve(
 async def _obey(cluster: OneBroker, down: Promise[str]) -> None:
     """Do what the supervisor says until it is gone; then there is nobody to live for."""
     (broker,) = cluster.brokers
-    me = node_name(broker)
+    me, local = node_name(broker), LocalFaults(cluster.universe)
     async for line in orders():
         order = msgspec.json.decode(line, type=Order)
         if order.what == "expire":
             await cluster.universe.expire(me)
-        elif order.what == "cut":
-            cluster.universe.cut(me, order.other)
+        elif order.what == "cut":  # the other end, if it shall, has an order of its own
+            cluster.universe.cut(me, order.other, one_way=True)
+        elif order.what == "mend":
+            cluster.universe.mend(me, order.other, one_way=True)
         elif order.what == "heal":
+            local.undo_all()
             cluster.universe.heal()
+        elif order.what == "apply" and order.fault is not None:
+            local.apply(order.fault, order.number)
+        elif order.what == "undo":
+            local.undo(order.number)
         else:
             raise ValueError(f"{order.what!r} is no order")
     cluster.universe.kill(me)

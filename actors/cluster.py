@@ -75,6 +75,20 @@ class Cluster(NodeCluster):
             announce=announce,
         )
 
+    async def stop_zookeeper(self) -> None:
+        """Kill ZooKeeper, if it is ours; what it has written stays."""
+        if self._embedded is None:
+            await super().stop_zookeeper()
+        else:
+            await self._embedded.kill()
+
+    async def start_zookeeper(self) -> None:
+        """Start ZooKeeper again, on its port."""
+        if self._embedded is None:
+            await super().start_zookeeper()
+        else:
+            await self._embedded.start()
+
     @property
     def zookeeper(self) -> str:
         """Where ZooKeeper is."""
@@ -157,6 +171,14 @@ class SimulatedCluster(NodeCluster):
             overrides=settings_of(brokers, overrides),
             racks=racks,
         )
+
+    async def stop_zookeeper(self) -> None:
+        """ZooKeeper is down; what it has written stays."""
+        self.simulator.zookeeper.stop()
+
+    async def start_zookeeper(self) -> None:
+        """ZooKeeper is back."""
+        self.simulator.zookeeper.start()
 
 
 async def resolve(keeper: Keeper, node: str) -> str | None:

@@ -20,11 +20,13 @@ from actors.config import BrokerConfig, options_of
 from actors.node import Node, NodeState, node_name
 from actors.observing import broker_view, observe
 from actors.view import ClusterView, assemble
+from runtime.fault_log import FaultLog
 from runtime.keeper import KeeperError, SessionState
 from runtime.system import STOPPED, System
+from runtime.tampering import Tamper, WatchTamper
 from runtime.tasks import Bell
 from runtime.tracing import Trace
-from runtime.world import Clock, Network, World
+from runtime.world import Clock, Dice, Network, World
 from wire.ids import BrokerId, Endpoint
 from wire.observation import Metric, Observe
 from wire.znodes import TopicsZNode
@@ -56,6 +58,8 @@ class Universe(Protocol):
 
     trace: Trace
     clock: Clock  # that nobody skews
+    tamper: Tamper
+    fault_log: FaultLog
 
     async def open(self, node: str, *, port: int = 0) -> tuple[World, tuple[str, int]]:
         """A node's World, and where it listens; port 0: any that is free."""
@@ -87,11 +91,52 @@ class Universe(Protocol):
     async def expire(self, node: str) -> None:
         """End a node's ZooKeeper session."""
 
-    def cut(self, source: str, destination: str) -> None:
+    def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
+
+    def mend(self, source: str, destination: str, *, one_way: bool = False) -> None:
+        """Mend one link that is cut."""
 
     def heal(self) -> None:
         """Mend every link."""
+
+    # Faults that are told of by whoever asks for them: actors/faults/local.py.
+
+    def random(self, name: str) -> Dice:
+        """Dice for one thing."""
+
+    def watch_tamper(self, node: str) -> WatchTamper:
+        """What is done to a node's watch events, in all its lives."""
+
+    def skew(self, node: str, skew_ms: int) -> None:
+        """Put a node's clock forward, or back."""
+
+    def spoil_reply(self, node: str) -> None:
+        """Apply the node's next ZooKeeper write, and lose the answer."""
+
+    def fill_disk(self, node: str) -> None:
+        """Leave no room on a node's disk."""
+
+    def fail_disk(self, node: str, prefix: str) -> None:
+        """Whatever touches a path that begins so has failed."""
+
+    def slow_disk(self, node: str, duration_ms: float) -> None:
+        """Every sync takes so much longer."""
+
+    def forget_unsynced(self, node: str) -> None:
+        """From now on nothing that a node has not synced outlives a power cut."""
+
+    def flip_bit(self, node: str, path: str, position: int, bit: int) -> None:
+        """Let a bit of a file rot."""
+
+    def files(self, node: str, below: str) -> dict[str, int]:
+        """The files of a folder of a node's disk, and their sizes."""
+
+    def settle_disk(self, node: str) -> None:
+        """Make all that a node has written durable, as an operating system does that goes on."""
+
+    def heal_disk(self, node: str) -> None:
+        """A node's disk is well again; what it has lost stays lost."""
 
 
 class NodeCluster:
@@ -110,6 +155,7 @@ class NodeCluster:
         if brokers < 1:
             raise ValueError(f"a cluster has at least one broker, not {brokers}")
         self.universe = universe
+        self.session_timeout_ms = session_timeout_ms
         given = options_of(BrokerConfig, overrides or {}, own=OWN)
         self._overrides = {"zookeeper_session_timeout_ms": session_timeout_ms, **given}
         BrokerConfig(broker_id=1, **self._overrides)  # refused now what no broker could start with
@@ -181,6 +227,14 @@ class NodeCluster:
         node = self._node(broker)
         await node.stop(retries=retries)
         await self.universe.leave(node.world)
+
+    async def stop_zookeeper(self) -> None:
+        """Stop ZooKeeper, if it is ours to stop; what it has written stays."""
+        raise ValueError("this ZooKeeper is not ours to stop")
+
+    async def start_zookeeper(self) -> None:
+        """Start ZooKeeper again."""
+        raise ValueError("this ZooKeeper is not ours to start")
 
     def kill(self, broker: int) -> None:
         """End a broker as a power cut would."""

@@ -22,6 +22,7 @@ from actors.client.producer import Producer
 from actors.cluster import LOOPBACK, Door
 from actors.conditions import Condition, NotReached
 from actors.config import BrokerConfig
+from actors.faults.hand import FaultRefused
 from actors.faults.process_hand import ProcessHand
 from actors.node import node_name
 from actors.node_cluster import LOOK_AGAIN_MS, WAIT_MS, Announce, settings_of
@@ -64,6 +65,7 @@ class ProcessCluster:
         door: Door = LOOPBACK,
     ) -> None:
         given = settings_of(brokers, overrides)
+        self.session_timeout_ms = session_timeout_ms
         self._settings = {"zookeeper_session_timeout_ms": session_timeout_ms, **given}
         BrokerConfig(broker_id=1, **self._settings)  # refused now what no broker could start with
         self.brokers = tuple(range(1, brokers + 1))
@@ -84,6 +86,18 @@ class ProcessCluster:
         self._own_trace = real_trace(recording=False)
         self._story = Story(self._tell, self.clock)
         self.faults = ProcessHand(self)
+
+    async def stop_zookeeper(self) -> None:
+        """Kill ZooKeeper, if it is ours."""
+        if self._embedded is None:
+            raise FaultRefused("this ZooKeeper is not ours to stop")
+        await self._embedded.kill()
+
+    async def start_zookeeper(self) -> None:
+        """Start ZooKeeper again, on its port."""
+        if self._embedded is None:
+            raise FaultRefused("this ZooKeeper is not ours to start")
+        await self._embedded.start()
 
     @property
     def zookeeper(self) -> str:

@@ -34,6 +34,7 @@ from runtime.files import (
     segments_of,
 )
 from runtime.mapped import Mapped
+from runtime.trouble import Trouble
 
 ERRORS: Final[Mapping[int, type[DiskError]]] = {
     errno.ENOENT: FileMissing,
@@ -92,9 +93,11 @@ class RealFile:
         *,
         writable: bool,
         mapped: bool,
+        trouble: Trouble,
         on_close: Callable[[], None],
     ) -> None:
         self.path = path
+        self._trouble = trouble
         self._descriptor = descriptor
         self._inode = inode
         self._is_writable = writable
@@ -161,6 +164,8 @@ class RealFile:
 
     async def sync(self) -> None:
         self._check()
+        if self._trouble.slowness_s:
+            await asyncio.sleep(self._trouble.slowness_s)
         try:
             # A descriptor of its own: the file may be closed before the thread is done.
             await _in_thread(self._inode.sync_and_close, os.dup(self._descriptor))
@@ -192,11 +197,15 @@ class RealFile:
             raise FileClosed(self.path)
         if self._inode.is_uncertain:
             raise DiskFailed(self.path, "an earlier write may be lost")
+        if self._trouble.failing:
+            self._trouble.touch(self.path)
 
     def _check_writable(self, position: int) -> None:
         self._check(position)
         if not self._is_writable:
             raise ReadOnlyDisk(self.path)
+        if self._trouble.is_full:
+            raise DiskFull(self.path)
 
     def _undo(self, end: int) -> None:
         if end <= self._inode.size:
@@ -210,7 +219,8 @@ class RealFile:
 class RealDisk:
     """A folder of the file system, made if it is missing."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, trouble: Trouble | None = None) -> None:
+        self._trouble = trouble or Trouble()
         try:
             root.mkdir(parents=True, exist_ok=True)
         except OSError as error:
@@ -222,6 +232,8 @@ class RealDisk:
     def open(self, path: str, *, create: bool = False, mapped: bool = False) -> File:
         if not path:
             raise WrongKind(path)
+        if self._trouble.failing:
+            self._trouble.touch(path)
         with self._entry(path) as (parent, name):
             descriptor, writable = _open_file(parent, name, create=create)
         status = os.fstat(descriptor)
@@ -235,7 +247,13 @@ class RealDisk:
                 del self._inodes[key]
 
         return RealFile(
-            path, descriptor, inode, writable=writable, mapped=mapped, on_close=on_close
+            path,
+            descriptor,
+            inode,
+            writable=writable,
+            mapped=mapped,
+            trouble=self._trouble,
+            on_close=on_close,
         )
 
     def exists(self, path: str) -> bool:

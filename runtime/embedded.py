@@ -149,7 +149,7 @@ class EmbeddedZooKeeper:
                 *JVM_FLAGS,
                 "-Dzookeeper.admin.enableServer=false",
                 "-Dzookeeper.preAllocSize=1024",
-                "-Dzookeeper.4lw.commands.whitelist=ruok,srvr",
+                "-Dzookeeper.4lw.commands.whitelist=srvr",
                 "-Dlog4j2.level=WARN",
                 "-XX:-UsePerfData",  # or it leaves a file in the temporary folder of all
                 "-cp",
@@ -223,8 +223,8 @@ async def _is_ok(host: str, port: int) -> bool:
         async with asyncio.timeout(ANSWER_MS / 1000):
             reader, writer = await asyncio.open_connection(host, port)
             try:
-                writer.write(b"ruok")
-                return await reader.read(4) == b"imok"
+                writer.write(b"srvr")  # "ruok" is answered before it takes sessions
+                return (await reader.read(1 << 12)).startswith(b"Zookeeper version")
             finally:
                 writer.close()
     except (OSError, TimeoutError):

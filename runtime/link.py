@@ -76,3 +76,13 @@ def close_session(hosts: str, client_id: tuple[int, bytes], timeout_s: float) ->
         other.stop()
     finally:
         other.close()
+
+
+class Ignored:
+    """The answer to a request that nobody waits for."""
+
+    def set(self, value: Any = None) -> None:
+        """Done."""
+
+    def set_exception(self, error: Exception) -> None:
+        """The connection broke again: the watches are still kazoo's and go into the next try."""

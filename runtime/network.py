@@ -14,6 +14,7 @@ from typing import Protocol
 
 from runtime.deadlines import Deadlines
 from runtime.ref import InboxFull, Receiver
+from runtime.tampering import Tamper
 from runtime.tracing import CAUSE, NodeTrace
 from wire.frame import ANSWERS, Frame, FrameKind
 from wire.parted import Parted, Payload
@@ -113,9 +114,11 @@ class Endpoint:
         *,
         first_correlation: int = 1,
         unreachable: Collection[str] = (),
+        tamper: Tamper | None = None,
     ) -> None:
         self._address = address
         self._unreachable = unreachable  # what is sent there is lost: a fault, which others change
+        self._tamper = tamper or Tamper()
         self._transport = transport
         self._trace = trace
         # A restarted node must not take an answer to its former life for one to this life.
@@ -255,7 +258,11 @@ class Endpoint:
         if to in self._unreachable:
             return
         under_way = payload if isinstance(payload, Parted) else memoryview(payload)
-        carry(Frame(kind, correlation, self._address, to, CAUSE.get()[0], under_way))
+        frame = Frame(kind, correlation, self._address, to, CAUSE.get()[0], under_way)
+        if self._tamper.is_idle:
+            carry(frame)
+        else:
+            self._tamper.pass_on(frame, carry)
 
     def _check_open(self) -> None:
         if not self._is_open:

@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import Final
 
 from runtime.disk import RealDisk
+from runtime.fault_log import FaultLog
 from runtime.keeper import Keeper
 from runtime.network import Endpoint, MemoryTransport, Network
 from runtime.recorder import Recorder
 from runtime.system import System
+from runtime.tampering import Tamper, WatchTamper
 from runtime.tracing import Trace
+from runtime.trouble import Trouble
 from runtime.websocket import WebSocketTransport
 from runtime.world import Clock, World
 from runtime.zookeeper import ZooKeeper
-from wire.trace import FaultHealed, FaultInjected
 
 ZOOKEEPER: Final = "zookeeper"  # the other end of a node's link to the server
 FIRST_CORRELATION_BITS: Final = 40  # of randomness in a node's first call number
@@ -82,9 +84,13 @@ class RealProcess:
         self._keepers: dict[str, ZooKeeper] = {}
         # Cuts outlive the nodes at their ends: a node's next life is behind the same cut link.
         self._unreachable: defaultdict[str, set[str]] = defaultdict(set)
+        self.tamper = Tamper()
+        self._watch_tampers: defaultdict[str, WatchTamper] = defaultdict(WatchTamper)
+        self._troubles: defaultdict[str, Trouble] = defaultdict(Trouble)
+        self._clocks: defaultdict[str, RealClock] = defaultdict(RealClock)
         self.trace = real_trace(recording=trace_folder is not None, origin=origin)
         self.clock: Clock = RealClock()
-        self._pen = self.trace.at("hand")
+        self.fault_log = FaultLog(self.trace.at("hand"))
         self.recorder: Recorder | None = None
         if trace_folder is not None:
             name = run or new_run()
@@ -124,12 +130,13 @@ class RealProcess:
         )
         await door.start()
         self._doors[node], self._keepers[node] = door, keeper
+        keeper.watch_tamper = self._watch_tampers[node]
         if ZOOKEEPER in self._unreachable[node]:
             keeper.cut()
         correlation = chance.getrandbits(FIRST_CORRELATION_BITS)
         world = World(
             node=node,
-            clock=RealClock(),
+            clock=self._clocks[node],
             random=chance,
             keeper=keeper,
             network=Endpoint(
@@ -138,8 +145,9 @@ class RealProcess:
                 trace,
                 first_correlation=correlation,
                 unreachable=self._unreachable[node],
+                tamper=self.tamper,
             ),
-            disk=RealDisk(folder),
+            disk=RealDisk(folder, self._troubles[node]),
             trace=trace,
         )
         return world, (self._advertised_host or door.host, door.port)
@@ -147,8 +155,15 @@ class RealProcess:
     def client(self, name: str) -> tuple[Network, Clock]:
         """A place on this process's network for somebody who is no node."""
         correlation = random.getrandbits(FIRST_CORRELATION_BITS)
-        trace = self.trace.at(name)
-        return Endpoint(name, self._local, trace, first_correlation=correlation), RealClock()
+        network = Endpoint(
+            name,
+            self._local,
+            self.trace.at(name),
+            first_correlation=correlation,
+            unreachable=self._unreachable[name],
+            tamper=self.tamper,
+        )
+        return network, RealClock()
 
     def adopt(self, system: System) -> None:
         """Let faults reach this node's actors."""
@@ -186,42 +201,110 @@ class RealProcess:
 
     def kill(self, node: str) -> None:
         """End a node as a power cut would; whoever waits for its fall calls `lose`."""
-        self._pen(FaultInjected("kill", node, ""))
+        self.fault_log.injected("kill", node)
         self._systems[node].kill()
 
     def pause(self, node: str) -> None:
         """Freeze a node: it handles nothing, and pings nobody."""
-        self._pen(FaultInjected("pause", node, ""))
+        self.fault_log.injected("pause", node)
         self._systems[node].pause()
         self._keepers[node].pause()
 
     def resume(self, node: str) -> None:
         """Let a frozen node go on."""
-        self._pen(FaultHealed("pause", node))
+        self.fault_log.healed("pause", node)
         self._keepers[node].resume()
         self._systems[node].resume()
 
     async def expire(self, node: str) -> None:
         """End a node's ZooKeeper session although it is well."""
-        self._pen(FaultInjected("expire session", node, ""))
+        self.fault_log.injected("expire session", node)
         await self._keepers[node].expire()
 
-    def cut(self, source: str, destination: str) -> None:
+    def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
-        self._pen(FaultInjected("cut", source, destination))
+        self.fault_log.injected("cut", source, destination)
         self._unreachable[source].add(destination)
         if destination == ZOOKEEPER:
             self._keepers[source].cut()
-        else:
+        elif not one_way:
             self._unreachable[destination].add(source)
+
+    def mend(self, source: str, destination: str, *, one_way: bool = False) -> None:
+        """Mend one link that is cut."""
+        self.fault_log.healed("cut", source)
+        self._unreachable[source].discard(destination)
+        if destination == ZOOKEEPER:
+            if source in self._keepers:
+                self._keepers[source].mend()
+        elif not one_way:
+            self._unreachable[destination].discard(source)
 
     def heal(self) -> None:
         """Mend every link."""
-        self._pen(FaultHealed("links", "all"))
+        self.fault_log.healed("links", "all")
+        self.tamper.clear()
         for there in self._unreachable.values():
             there.clear()
         for keeper in self._keepers.values():
             keeper.mend()
+
+    # --- faults that are told of by whoever asks for them ---------------------------------------
+
+    def random(self, _: str) -> random.Random:
+        """Dice that nobody can throw again."""
+        return random.Random()
+
+    def watch_tamper(self, node: str) -> WatchTamper:
+        """What is done to a node's watch events, in all its lives."""
+        return self._watch_tampers[node]
+
+    def skew(self, node: str, skew_ms: int) -> None:
+        """Put a node's clock forward, or back; not those that measure how long something took."""
+        self._clocks[node].skew_ms = skew_ms
+
+    def spoil_reply(self, node: str) -> None:
+        """Apply the node's next ZooKeeper write, and lose the answer."""
+        self._keepers[node].lose_reply()
+
+    def fill_disk(self, node: str) -> None:
+        """Leave no room on a node's disk."""
+        self._troubles[node].is_full = True
+
+    def fail_disk(self, node: str, prefix: str) -> None:
+        """Whatever touches a path that begins so has failed."""
+        self._troubles[node].failing += (prefix,)
+
+    def slow_disk(self, node: str, duration_ms: float) -> None:
+        """Every sync takes so much longer."""
+        self._troubles[node].slowness_s = duration_ms / 1000
+
+    def forget_unsynced(self, node: str) -> None:
+        """Refuse: it is the operating system that has those bytes, and it goes on."""
+        raise NotImplementedError(f"a real disk cannot be made to forget what {node} wrote")
+
+    def flip_bit(self, node: str, path: str, position: int, bit: int) -> None:
+        """Let a bit of a file rot."""
+        with (self.data / node / path).open("r+b") as file:
+            file.seek(position)
+            (byte,) = file.read(1)
+            file.seek(position)
+            file.write(bytes([byte ^ 1 << bit]))
+
+    def files(self, node: str, below: str) -> dict[str, int]:
+        """The files of a folder of a node's disk, and their sizes."""
+        folder = self.data / node / below
+        if not folder.is_dir():
+            return {}
+        found = sorted(each for each in folder.iterdir() if each.is_file())
+        return {f"{below}/{each.name}": each.stat().st_size for each in found}
+
+    def settle_disk(self, node: str) -> None:
+        """What a process has written outlives it anyway."""
+
+    def heal_disk(self, node: str) -> None:
+        """A node's disk is well again; what it has lost stays lost."""
+        self._troubles[node].heal()
 
 
 def new_run() -> str:

@@ -29,6 +29,7 @@ from runtime.keeper import (
     check_operation,
 )
 from runtime.ref import Receiver
+from runtime.tampering import WatchTamper
 from runtime.tracing import NodeTrace
 from runtime.watches import WatchBook
 from wire.trace import KeeperOperation, SessionChanged
@@ -49,6 +50,7 @@ class SessionKeeper(ABC):
         self._previous_id = 0
         self._state = SessionState.CLOSED
         self._changed: asyncio.Future[None] | None = None
+        self.watch_tamper = WatchTamper()
 
     @property
     def session(self) -> int:

@@ -120,6 +120,11 @@ class Tasks:
         self._tasks[task] = None
         task.add_done_callback(on_end)
 
+    async def idle(self) -> None:
+        """Wait until nothing runs."""
+        while self._tasks:
+            await asyncio.wait(tuple(self._tasks))
+
     async def close(self) -> None:
         """Cancel what still runs, and wait until it has ended."""
         self._is_open = False

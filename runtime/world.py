@@ -13,7 +13,10 @@ from runtime.keeper import Keeper
 from runtime.network import Network
 from runtime.tracing import NodeTrace
 
-__all__ = ["Clock", "Disk", "Keeper", "Network", "NodeTrace", "World"]
+__all__ = ["Clock", "Dice", "Disk", "Keeper", "Network", "NodeTrace", "World"]
+
+
+Dice = Random  # for those who are given some
 
 
 class Clock(Protocol):

@@ -46,7 +46,7 @@ from runtime.keeper import (
     batches,
     check_path,
 )
-from runtime.link import Handler, Line, close_session
+from runtime.link import Handler, Ignored, Line, close_session
 from runtime.ref import Receiver
 from runtime.session import ConnectionLost, SessionKeeper
 from runtime.tracing import NodeTrace
@@ -210,7 +210,7 @@ class _Session:
         requests += [SetWatches(since, (), part, ()) for part in _parts(absent)]
         requests += [SetWatches(since, (), (), part) for part in _parts(sorted(children))]
         for request in reversed(requests):
-            client._queue.appendleft((request, _Ignored()))
+            client._queue.appendleft((request, Ignored()))
             self._wake()
 
     def _wake(self) -> None:
@@ -228,16 +228,6 @@ class _Session:
         self.client.close()
 
 
-class _Ignored:
-    """The answer to a request that nobody waits for."""
-
-    def set(self, value: Any = None) -> None:
-        """Done."""
-
-    def set_exception(self, error: Exception) -> None:
-        """The connection broke again: the watches are still kazoo's and go into the next try."""
-
-
 class ZooKeeper(SessionKeeper):
     """Keeper over kazoo. `hosts` is as Kafka's zookeeper.connect: `host:port,…/chroot`."""
 
@@ -249,6 +239,7 @@ class ZooKeeper(SessionKeeper):
         self._session_timeout_ms = session_timeout_ms
         self._session: _Session | None = None
         self._line = Line()
+        self._loses_reply = False
 
     @property
     def session_id(self) -> int:
@@ -301,6 +292,10 @@ class ZooKeeper(SessionKeeper):
         self._line.is_cut = False
         self._line.mended.set()
 
+    def lose_reply(self) -> None:
+        """Have the next write applied, and its answer lost; it will be asked again."""
+        self._loses_reply = True
+
     async def expire(self) -> None:
         """End the session although its owner is well: somebody else closes it at the server."""
         client = self._current().client
@@ -338,8 +333,12 @@ class ZooKeeper(SessionKeeper):
     def on_watch(self, change: Change, path: str, number: int) -> None:
         """A watch has fired."""
         bare = self._bare(path)
-        if number == self._count and self._book.fire(change, bare, number):
-            self._trace(WatchFired(bare, change.value, number))
+
+        def deliver() -> None:
+            if number == self._count and self._book.fire(change, bare, number):
+                self._trace(WatchFired(bare, change.value, number))
+
+        self.watch_tamper.pass_on(bare, deliver)
 
     def on_state(self, state: SessionState, number: int) -> None:
         """The present session's state is another; a former one's does not matter."""
@@ -407,6 +406,9 @@ class ZooKeeper(SessionKeeper):
         answers: list[Written | KeeperError] = await self._answer(
             self._current(), request, operations[0].path
         )
+        if self._loses_reply:
+            self._loses_reply = False
+            raise ConnectionLost
         if self._root:
             for answer in answers:
                 if isinstance(answer, KeeperError):

@@ -118,6 +118,7 @@ class FaultInjected(TraceEvent, frozen=True):
     fault: str
     target: str
     detail: str
+    number: int = 0  # by which it can be healed, if whoever injected it counts
 
 
 class FaultHealed(TraceEvent, frozen=True):
@@ -125,3 +126,4 @@ class FaultHealed(TraceEvent, frozen=True):
 
     fault: str
     target: str
+    number: int = 0  # of what was injected; 0: of more than one

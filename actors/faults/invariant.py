@@ -8,6 +8,8 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from actors.faults.sight import Seen, Sight
+from runtime.keeper import Operation
+from runtime.simulation.tree import Tree
 from wire.codec import AnyMessage
 from wire.frame import Frame
 from wire.ids import BrokerId
@@ -24,6 +26,14 @@ class Exchange(NamedTuple):
     ended: int
 
 
+class Commit(NamedTuple):
+    """A transaction that was applied to ZooKeeper."""
+
+    node: str  # whose session wrote it
+    operations: tuple[Operation, ...]
+    tree: Tree
+
+
 class Invariant:
     """Something that must always hold."""
 
@@ -37,6 +47,9 @@ class Invariant:
 
     def on_sent(self, frame: Frame) -> None:
         """A frame begins its way."""
+
+    def on_commit(self, commit: Commit) -> None:
+        """A transaction was applied to ZooKeeper."""
 
     def on_asked(self, request: AnyMessage, begun: int) -> None:
         """A client has asked for something."""

@@ -12,7 +12,7 @@ from actors.faults.answers import (
     OneAnswerARequest,
 )
 from actors.faults.files import IndexesAreTrue
-from actors.faults.invariant import Exchange, Invariant
+from actors.faults.invariant import Commit, Exchange, Invariant
 from actors.faults.leadership import OneLeaderAppendsPerEpoch, ZombiesCannotCommit
 from actors.faults.matching import LogsAreContiguous, LogsMatch
 from actors.faults.promises import CommittedIsNeverLost, VisibleIsNeverLost
@@ -59,6 +59,7 @@ class Invariants:
         self._on_event = [each.on_event for each in self.all if _has_own(each, "on_event")]
         self._on_arrival = [each.on_arrival for each in self.all if _has_own(each, "on_arrival")]
         self._on_sent = [each.on_sent for each in self.all if _has_own(each, "on_sent")]
+        self._on_commit = [each.on_commit for each in self.all if _has_own(each, "on_commit")]
         self._clock = 0  # counts what clients ask and are answered
         self._asked: dict[tuple[str, str, int], tuple[int, AnyMessage]] = {}
 
@@ -81,6 +82,11 @@ class Invariants:
             self._on_asked(frame)
         elif frame.kind is FrameKind.RESPONSE and _broker(frame.destination) is None:
             self._on_answered(frame)
+
+    def on_commit(self, commit: Commit) -> None:
+        """A transaction was applied to ZooKeeper."""
+        for tell in self._on_commit:
+            tell(commit)
 
     def check(self) -> None:
         """Raise Violation if anything is wrong."""

@@ -10,8 +10,11 @@ from typing import Final, Protocol
 from actors.broker_life import BrokerLife
 from actors.broker_process import Order
 from actors.faults.hand import ZOOKEEPER, FaultRefused
+from actors.faults.vocabulary import AnyFault, Fault, FlipBit, Local, LoseReply, LoseUnsynced
 from actors.node import node_name
+from actors.view import ClusterView
 from runtime.real import ZOOKEEPER as ZOOKEEPER_NODE
+from runtime.world import Clock
 from wire.trace import FaultHealed, FaultInjected, TraceEvent
 
 EXPIRE: Final = Order("expire")
@@ -37,23 +40,43 @@ class Processes(Protocol):
     def leave(self, event: TraceEvent) -> None:
         """Tell of a fault."""
 
+    @property
+    def session_timeout_ms(self) -> float:
+        """After how long ZooKeeper gives a silent broker up."""
+
+    @property
+    def clock(self) -> Clock:
+        """The machine's."""
+
+    async def look(self, *, offsets: bool = False) -> ClusterView:
+        """The cluster as it is."""
+
+    async def stop_zookeeper(self) -> None:
+        """Kill ZooKeeper, if it is ours."""
+
+    async def start_zookeeper(self) -> None:
+        """Start ZooKeeper again."""
+
 
 class ProcessHand:
     """Faults for a ProcessCluster."""
 
     def __init__(self, cluster: Processes) -> None:
         self._cluster = cluster
-        self._cuts: dict[tuple[int, int], None] = {}
+        self._cuts: dict[tuple[int, int], bool] = {}  # whether it is one way, from the first on
+        self._applied: dict[int, AnyFault] = {}
+        self.last = 0
 
     @property
     def cuts(self) -> tuple[tuple[int, int], ...]:
         """The links that are cut; 0 is ZooKeeper."""
         return tuple(self._cuts)
 
-    async def kill(self, broker: int) -> None:
+    async def kill(self, broker: int, *, process_only: bool = False) -> None:
         """SIGKILL."""
+        del process_only  # a signal cuts no power
         self._signal(broker, signal.SIGKILL)
-        self._cluster.leave(FaultInjected("kill", node_name(broker), ""))
+        self._injected("kill", node_name(broker))
         child = self._cluster.lives[broker].child
         if child is not None:
             await child.ended()
@@ -66,10 +89,14 @@ class ProcessHand:
         if life.is_alive:
             await self.shut_down(broker)
         await self._cluster.start_broker(broker)
-        for one, other in self._cuts:  # the next life is behind the same cut links
-            if broker in (one, other):
-                there = other if one == broker else one
-                self._cluster.order(broker, Order("cut", _node(there)))
+        for (one, other), one_way in self._cuts.items():  # the next life is behind the same ones
+            if broker == one:
+                self._cluster.order(broker, Order("cut", _node(other)))
+            elif broker == other and not one_way:
+                self._cluster.order(broker, Order("cut", _node(one)))
+        for number, fault in self._applied.items():
+            if broker in self._where(fault):
+                self._cluster.order(broker, Order("apply", number=number, fault=fault))
 
     async def pause(self, broker: int) -> None:
         """SIGSTOP."""
@@ -78,7 +105,7 @@ class ProcessHand:
             raise FaultRefused(f"broker {broker} is paused already")
         self._signal(broker, signal.SIGSTOP)
         life.is_paused = True
-        self._cluster.leave(FaultInjected("pause", node_name(broker), ""))
+        self._injected("pause", node_name(broker))
 
     async def resume(self, broker: int) -> None:
         """SIGCONT."""
@@ -100,10 +127,10 @@ class ProcessHand:
     async def expire_session(self, broker: int) -> None:
         """Have it end its own ZooKeeper session from the side."""
         self._up(broker)
-        self._cluster.leave(FaultInjected("expire session", node_name(broker), ""))
+        self._injected("expire session", node_name(broker))
         self._cluster.order(broker, EXPIRE)
 
-    async def cut(self, broker: int, other: int) -> None:
+    async def cut(self, broker: int, other: int, *, one_way: bool = False) -> None:
         """Both ends drop what they would send to each other."""
         if broker == ZOOKEEPER:
             broker, other = other, broker
@@ -112,17 +139,25 @@ class ProcessHand:
         self._life(broker)
         if other == ZOOKEEPER:
             self._up(broker)
-            link = (broker, other)
         else:
             self._life(other)
-            link = (min(broker, other), max(broker, other))
-        if link in self._cuts:
+        if (broker, other) in self._cuts or (other, broker) in self._cuts:
             raise FaultRefused(f"the link between {_named(broker)} and {_named(other)} is cut")
-        self._cuts[link] = None
-        self._cluster.leave(FaultInjected("cut", node_name(broker), _node(other)))
-        for here, there in ((broker, other), (other, broker)):
+        self._cuts[broker, other] = one_way
+        self._injected("cut", node_name(broker), _node(other))
+        self._order_ends(broker, other, "cut", one_way=one_way)
+
+    async def mend(self, broker: int, other: int, *, one_way: bool = False) -> None:
+        """Both ends send to each other again."""
+        for one, there in ((broker, other), (other, broker)):
+            if self._cuts.pop((one, there), None) is not None:
+                self._order_ends(one, there, "mend", one_way=one_way)
+
+    def _order_ends(self, broker: int, other: int, what: str, *, one_way: bool) -> None:
+        ends = ((broker, other),) if one_way else ((broker, other), (other, broker))
+        for here, there in ends:
             if here != ZOOKEEPER and self._cluster.lives[here].is_alive:
-                self._cluster.order(here, Order("cut", _node(there)))
+                self._cluster.order(here, Order(what, _node(there)))
 
     async def heal(self) -> None:
         """Mend every link, and let all go on that are paused."""
@@ -132,7 +167,72 @@ class ProcessHand:
                     await self.resume(broker)
                 self._cluster.order(broker, HEAL)
         self._cuts.clear()
+        self._applied.clear()
         self._cluster.leave(FaultHealed("links", "all"))
+
+    # --- what the injector needs ------------------------------------------------------------------
+
+    @property
+    def session_timeout_ms(self) -> float:
+        """After how long ZooKeeper gives a silent broker up."""
+        return self._cluster.session_timeout_ms
+
+    @property
+    def clock(self) -> Clock:
+        """The machine's."""
+        return self._cluster.clock
+
+    async def look(self) -> ClusterView:
+        """Who leads what."""
+        return await self._cluster.look()
+
+    async def apply(self, fault: Fault) -> int:
+        """Have it done in the processes that can."""
+        if isinstance(fault, LoseUnsynced):
+            raise FaultRefused("a real disk cannot be made to forget: this is for the simulator")
+        where = self._where(fault)
+        for broker in where:
+            self._up(broker)
+        target = node_name(where[0]) if isinstance(fault, Local) else "links"
+        number = self._injected(fault.name, target, fault.detail)
+        for broker in where:
+            self._cluster.order(broker, Order("apply", number=number, fault=_any(fault)))
+        if not isinstance(fault, LoseReply | FlipBit):  # those are over at once
+            self._applied[number] = _any(fault)
+        return number
+
+    async def undo(self, number: int) -> None:
+        """Have it undone there."""
+        fault = self._applied.pop(number, None)
+        if fault is not None:
+            for broker in self._where(fault):
+                self._cluster.order(broker, Order("undo", number=number))
+
+    def _where(self, fault: Fault) -> list[int]:
+        """The brokers in whose processes it is done: messages are treated where they are sent."""
+        who = fault.broker if isinstance(fault, Local) else getattr(fault, "source", None)
+        if isinstance(who, int):
+            return [who]
+        return [broker for broker, life in self._cluster.lives.items() if life.is_alive]
+
+    async def stop_zookeeper(self) -> None:
+        """Kill ZooKeeper, if it is ours."""
+        await self._cluster.stop_zookeeper()
+        self._injected("stop", ZOOKEEPER_NODE)
+
+    async def start_zookeeper(self) -> None:
+        """Start ZooKeeper again."""
+        await self._cluster.start_zookeeper()
+        self._cluster.leave(FaultHealed("stop", ZOOKEEPER_NODE))
+
+    def healed(self, fault: str, target: str, number: int) -> None:
+        """Tell the trace that one fault is undone."""
+        self._cluster.leave(FaultHealed(fault, target, number))
+
+    def _injected(self, fault: str, target: str, detail: str = "") -> int:
+        self.last += 1
+        self._cluster.leave(FaultInjected(fault, target, detail, self.last))
+        return self.last
 
     def _signal(self, broker: int, number: int) -> None:
         child = self._up(broker).child
@@ -151,6 +251,11 @@ class ProcessHand:
         if not life.is_alive:
             raise FaultRefused(f"broker {broker} is down")
         return life
+
+
+def _any(fault: Fault) -> AnyFault:
+    assert isinstance(fault, AnyFault)
+    return fault
 
 
 def _node(broker: int) -> str:

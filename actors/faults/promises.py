@@ -49,6 +49,7 @@ class Promises(Invariant):
         self._judged: dict[Key, _Judged] = {}
         self._new: dict[TopicPartition, None] = {}
         self._has_fallen = False
+        self.voided: set[TopicPartition] = set()  # of which a promise is over
 
     def promise(self, partition: TopicPartition, promise: Promise) -> None:
         """From now on this must be there."""
@@ -110,10 +111,12 @@ class Promises(Invariant):
             kept = [each for each in promises if any(_has(seen, each) for seen in alive)]
             if len(kept) < len(promises):
                 self._promises[partition] = kept
+                self.voided.add(partition)
                 self._judged.clear()
 
     def _void(self, partition: TopicPartition) -> None:
         self._promises.pop(partition, None)
+        self.voided.add(partition)
         self._judged.clear()
 
 

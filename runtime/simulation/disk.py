@@ -6,6 +6,7 @@ be torn; what was overwritten in place is old or new, each write by itself. Of t
 done since the last sync of their directory survives up to some point, in the order it was done in.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from random import Random
@@ -28,6 +29,7 @@ class _Drive:
         self.power_cuts = 0
         self.is_read_only = False
         self.failing: tuple[str, ...] = ()  # prefixes of paths
+        self.slowness_s = 0.0  # that a sync takes longer
         self._delay = delay
 
     def touch(self, path: str, *, writing: bool = False) -> None:
@@ -53,6 +55,8 @@ class _Drive:
         self.touch(path)
         if self._delay is not None:
             await self._delay()
+        if self.slowness_s:
+            await asyncio.sleep(self.slowness_s)
         if power_cuts != self.power_cuts:
             raise FileClosed(path, "the power was cut during its sync")
         self.touch(path)
@@ -215,6 +219,11 @@ class SimulatedDisk:
             content.handles, content.is_named = 0, True
             self._drive.used += len(content.bytes)
 
+    def settle(self) -> None:
+        """All is durable from now on that was written up to now."""
+        for content in self._names.settle_all():
+            content.settle(content.writes)
+
     def fill(self) -> None:
         """Leave no room."""
         self._drive.capacity = self._drive.used
@@ -223,12 +232,18 @@ class SimulatedDisk:
         """Whatever touches a path that begins so is DiskFailed."""
         self._drive.failing += (path_prefix,)
 
+    def slow_down(self, duration_ms: float) -> None:
+        """Every sync takes so much longer."""
+        self._drive.slowness_s = duration_ms / 1000
+
     def make_read_only(self) -> None:
         """Refuse every write."""
         self._drive.is_read_only = True
 
     def heal(self) -> None:
-        """Undo `fill`, `fail` and `make_read_only`; a power cut does not."""
+        """Undo `fill`, `fail`, `slow_down` and `make_read_only`; a power cut does not."""
+        self._drive.slowness_s = 0.0
+        self.is_forgetful = False
         self._drive.capacity = self._capacity
         self._drive.failing = ()
         self._drive.is_read_only = False

@@ -184,12 +184,12 @@ class SimulatedKeeper(SessionKeeper):
         """A watch event is on its way to this client."""
         session = self._count
 
-        def arrive() -> None:
+        def deliver() -> None:
             self._existed.pop(path, None)
-            if self._book.fire(change, path, session):
+            if session == self._count and self._book.fire(change, path, session):
                 self._trace(WatchFired(path, change.value, session))
 
-        self._travel(1, arrive)
+        self._travel(1, lambda: self.watch_tamper.pass_on(path, deliver))
 
     def break_connection(self) -> None:
         """The connection is gone; reconnect in a while."""

@@ -56,6 +56,16 @@ Link = tuple[str, str]
 Parcel = Frame | _Notice
 
 
+class Onlooker:
+    """Sees all frames; it only looks."""
+
+    def on_arrival(self, parcel: Parcel) -> None:
+        """Something is at the end of its way, which may still be held there."""
+
+    def on_delivery(self, frame: Frame) -> None:
+        """A frame is about to be handed to a node that lives."""
+
+
 class SimulatedTransport:
     """Carries frames in virtual time, by the dice of one seed."""
 
@@ -69,6 +79,7 @@ class SimulatedTransport:
         self._held: dict[Link, list[Parcel]] = {}
         self._paused: dict[str, list[Parcel]] = {}
         self._last: dict[Link, float] = {}  # when the last frame of a link arrives
+        self.onlookers: list[Onlooker] = []
 
     # --- faults -------------------------------------------------------------------------------
 
@@ -83,6 +94,10 @@ class SimulatedTransport:
         self._cut.add(link)
         self._cuts[link] += 1
         self._held.get(link, []).clear()
+
+    def mend(self, source: str, destination: str) -> None:
+        """Mend a cut link, one way."""
+        self._cut.discard((source, destination))
 
     def hold(self, source: str, destination: str) -> None:
         """Keep everything at the end of a link, one way, until it is released."""
@@ -172,6 +187,8 @@ class SimulatedTransport:
         return when
 
     def _arrive(self, parcel: Parcel, cuts: int) -> None:
+        for onlooker in self.onlookers:
+            onlooker.on_arrival(parcel)
         link = (parcel.source, parcel.destination)
         if cuts != self._cuts[link]:
             return  # the link was cut while this was under way
@@ -188,6 +205,8 @@ class SimulatedTransport:
             return
         endpoint = self._endpoints.get(parcel.destination)
         if endpoint is not None:
+            for onlooker in self.onlookers:
+                onlooker.on_delivery(parcel)
             endpoint.deliver(parcel)
             return
         source = self._endpoints.get(parcel.source)

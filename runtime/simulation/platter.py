@@ -178,6 +178,11 @@ class Names:
                     ahead += [(other, number) for other in change.directories if other is not here]
         self._apply(tuple(chosen[number] for number in sorted(chosen)))
 
+    def settle_all(self) -> Iterator[Content]:
+        """Make every change durable; the files that are there."""
+        self._apply(tuple(self._unsynced.values()))
+        yield from self.root.reload()
+
     def crash(self, random: Random | None) -> Iterator[Content]:
         """Keep some of the changes, or none; the files that are left, in the order of paths."""
         changes = tuple(self._unsynced.values())

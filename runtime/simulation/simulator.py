@@ -9,6 +9,7 @@ from collections.abc import Callable, Coroutine, Iterable, Mapping
 from random import Random
 from typing import Any, Final, Self, TypeVar
 
+from runtime.fault_log import FaultLog
 from runtime.network import Endpoint, Network
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.keeper import SimulatedKeeper
@@ -16,9 +17,10 @@ from runtime.simulation.loop import SimulatedLoop, running_simulated_loop
 from runtime.simulation.network import Conditions, SimulatedTransport
 from runtime.simulation.zookeeper import SimulatedZooKeeper
 from runtime.system import System
-from runtime.tracing import Trace, trace_bytes
+from runtime.tampering import Tamper, WatchTamper
+from runtime.tracing import NodeTrace, Trace, trace_bytes
 from runtime.world import Clock, World
-from wire.trace import CallFinished, FaultHealed, FaultInjected, Stamp, TraceEvent
+from wire.trace import CallFinished, Stamp, TraceEvent
 
 T = TypeVar("T")
 EPOCH_MS: Final = 1_600_000_000_000  # the simulated worlds begin in September 2020
@@ -39,9 +41,9 @@ class UnknownNode(LookupError):
 class SimulatedClock:
     """Virtual time, and a skew on purpose."""
 
-    def __init__(self, loop: SimulatedLoop) -> None:
+    def __init__(self, loop: SimulatedLoop, skew_ms: int = 0) -> None:
         self._loop = loop
-        self.skew_ms = 0
+        self.skew_ms = skew_ms
 
     def now_ms(self) -> int:
         """Milliseconds since 1970, as this node believes."""
@@ -75,7 +77,7 @@ class Simulator:
             self.random("zookeeper"), session_timeout_ms=session_timeout_ms
         )
         self.clock: Clock = SimulatedClock(self.loop)
-        self._pen = self.trace.at("simulator")
+        self.fault_log = FaultLog(self.trace.at("simulator"))
         self.routine: frozenset[str] = frozenset()  # calls that go on for ever, and mean nothing
         self._events = 0  # that mean something
         self.trace.listeners.append(self._count)
@@ -84,6 +86,9 @@ class Simulator:
         self._worlds: dict[str, World] = {}
         self._lives: dict[str, int] = {}
         self._clients: set[str] = set()
+        self.tamper = Tamper()
+        self._watch_tampers: dict[str, WatchTamper] = {}
+        self._skews: dict[str, int] = {}
 
     async def __aenter__(self) -> Self:
         return self
@@ -104,14 +109,15 @@ class Simulator:
         chance = self.random(f"{node}/{life}")
         world = World(
             node=node,
-            clock=SimulatedClock(self.loop),
+            clock=SimulatedClock(self.loop, self._skews.get(node, 0)),
             random=chance,
             keeper=SimulatedKeeper(node, self.zookeeper, trace),
-            network=Endpoint(node, self.network, trace, first_correlation=chance.getrandbits(40)),
+            network=self._endpoint(node, trace, chance),
             disk=self._disk(node),
             trace=trace,
         )
         self._worlds[node] = world
+        self._keeper(node).watch_tamper = self.watch_tamper(node)
         return world
 
     async def open(self, node: str, *, port: int = 0) -> tuple[World, tuple[str, int]]:
@@ -124,9 +130,8 @@ class Simulator:
     def client(self, name: str) -> tuple[Network, Clock]:
         """A place on the network for somebody who is no node."""
         self._clients.add(name)
-        first = self.random(f"client/{name}").getrandbits(40)
-        network = Endpoint(name, self.network, self.trace.at(name), first_correlation=first)
-        return network, SimulatedClock(self.loop)
+        chance = self.random(f"client/{name}")
+        return self._endpoint(name, self.trace.at(name), chance), SimulatedClock(self.loop)
 
     def adopt(self, system: System) -> None:
         """Let faults reach this node's actors."""
@@ -176,7 +181,7 @@ class Simulator:
     def kill(self, node: str) -> None:
         """End a node as a power cut would: unsynced bytes are lost, its session times out."""
         self._check_lives(node)
-        self._injected("kill", node)
+        self.fault_log.injected("kill", node)
         system, world = self._systems.pop(node, None), self._worlds[node]
         if system is not None:
             system.kill()
@@ -202,13 +207,13 @@ class Simulator:
     def lose_unsynced(self, node: str) -> None:
         """From now on nothing that a node has not synced outlives a power cut."""
         self._check_known(node)
-        self._injected("lose unsynced", node)
+        self.fault_log.injected("lose unsynced", node)
         self._disk(node).is_forgetful = True
 
     def pause(self, node: str) -> None:
         """Freeze a node: it handles nothing, takes nothing, pings nobody."""
         self._check_lives(node)
-        self._injected("pause", node)
+        self.fault_log.injected("pause", node)
         self._systems[node].pause()
         self.network.pause(node)
         self._keeper(node).pause()
@@ -216,7 +221,7 @@ class Simulator:
     def resume(self, node: str) -> None:
         """Let a frozen node go on."""
         self._check_lives(node)
-        self._healed("pause", node)
+        self.fault_log.healed("pause", node)
         self._keeper(node).resume()
         self.network.resume(node)
         self._systems[node].resume()
@@ -224,7 +229,7 @@ class Simulator:
     def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
         self._check_known(source, destination)
-        self._injected("cut", source, destination)
+        self.fault_log.injected("cut", source, destination)
         if ZOOKEEPER in {source, destination}:
             self.zookeeper.cut(destination if source == ZOOKEEPER else source)
             return
@@ -235,13 +240,13 @@ class Simulator:
     def hold(self, source: str, destination: str) -> None:
         """Keep what is sent from one node to another until healed."""
         self._check_known(source, destination)
-        self._injected("hold", source, destination)
+        self.fault_log.injected("hold", source, destination)
         self.network.hold(source, destination)
 
     def expire_session(self, node: str) -> None:
         """End a node's ZooKeeper session although it is well."""
         self._check_lives(node)
-        self._injected("expire session", node)
+        self.fault_log.injected("expire session", node)
         self.zookeeper.expire(node)
 
     async def expire(self, node: str) -> None:
@@ -251,14 +256,79 @@ class Simulator:
     def lose_reply(self, node: str) -> None:
         """Apply the node's next ZooKeeper write, and lose the answer."""
         self._check_lives(node)
-        self._injected("lose reply", node)
+        self.fault_log.injected("lose reply", node)
         self.zookeeper.lose_reply(node)
+
+    def mend(self, source: str, destination: str, *, one_way: bool = False) -> None:
+        """Mend one link that is cut."""
+        self.fault_log.healed("cut", source)
+        if ZOOKEEPER in {source, destination}:
+            self.zookeeper.heal(destination if source == ZOOKEEPER else source)
+            return
+        self.network.mend(source, destination)
+        if not one_way:
+            self.network.mend(destination, source)
 
     def heal(self) -> None:
         """Mend every link."""
-        self._healed("links", "all")
+        self.fault_log.healed("links", "all")
+        self.tamper.clear()
         self.network.heal()
         self.zookeeper.heal()
+
+    # --- faults that are told of by whoever asks for them ---------------------------------------
+
+    def watch_tamper(self, node: str) -> WatchTamper:
+        """What is done to a node's watch events, in all its lives."""
+        return self._watch_tampers.setdefault(node, WatchTamper())
+
+    def skew(self, node: str, skew_ms: int) -> None:
+        """Put a node's clock forward, or back; not those that measure how long something took."""
+        self._skews[node] = skew_ms
+        world = self._worlds.get(node)
+        if world is not None:
+            assert isinstance(world.clock, SimulatedClock)
+            world.clock.skew_ms = skew_ms
+
+    def spoil_reply(self, node: str) -> None:
+        """As lose_reply."""
+        self.zookeeper.lose_reply(node)
+
+    def fill_disk(self, node: str) -> None:
+        """Leave no room on a node's disk."""
+        self._disk(node).fill()
+
+    def fail_disk(self, node: str, prefix: str) -> None:
+        """Whatever touches a path that begins so has failed."""
+        self._disk(node).fail(prefix)
+
+    def slow_disk(self, node: str, duration_ms: float) -> None:
+        """Every sync takes so much longer."""
+        self._disk(node).slow_down(duration_ms)
+
+    def forget_unsynced(self, node: str) -> None:
+        """As lose_unsynced."""
+        self._disk(node).is_forgetful = True
+
+    def flip_bit(self, node: str, path: str, position: int, bit: int) -> None:
+        """Let a bit of a file rot."""
+        self._disk(node).flip_bit(path, position, bit)
+
+    def files(self, node: str, below: str) -> dict[str, int]:
+        """The files of a folder of a node's disk, and their sizes."""
+        disk = self._disk(node)
+        if not disk.exists(below):
+            return {}
+        paths = [f"{below}/{name}" for name in disk.list(below)]
+        return {path: disk.size(path) for path in paths if not disk.is_directory(path)}
+
+    def settle_disk(self, node: str) -> None:
+        """Make all that a node has written durable, as an operating system does that goes on."""
+        self._disk(node).settle()
+
+    def heal_disk(self, node: str) -> None:
+        """A node's disk is well again; what it has lost stays lost."""
+        self._disk(node).heal()
 
     # --------------------------------------------------------------------------------------------
 
@@ -278,6 +348,10 @@ class Simulator:
             if node not in known:
                 raise UnknownNode(f"there is no {node!r}; there are {_names(known)}")
 
+    def _endpoint(self, node: str, trace: NodeTrace, chance: Random) -> Endpoint:
+        first = chance.getrandbits(40)
+        return Endpoint(node, self.network, trace, first_correlation=first, tamper=self.tamper)
+
     def _disk(self, node: str) -> SimulatedDisk:
         if node not in self._disks:
             chance = self.random(f"disk/{node}")
@@ -292,12 +366,6 @@ class Simulator:
         keeper = self._worlds[node].keeper
         assert isinstance(keeper, SimulatedKeeper)
         return keeper
-
-    def _injected(self, fault: str, target: str, detail: str = "") -> None:
-        self._pen(FaultInjected(fault, target, detail))
-
-    def _healed(self, fault: str, target: str) -> None:
-        self._pen(FaultHealed(fault, target))
 
 
 def _names(nodes: Iterable[str]) -> str:

@@ -66,6 +66,7 @@ class SimulatedZooKeeper:
         self._next_session = 0x1000000
         self._clients: list[Client] = []
         self._lose_reply: set[str] = set()
+        self.on_commit: list[Callable[[str, Sequence[Operation]], None]] = []
 
     # --- faults -------------------------------------------------------------------------------
 
@@ -165,6 +166,8 @@ class SimulatedZooKeeper:
         """A transaction, and the watches it fires."""
         now_ms = round(asyncio.get_running_loop().time() * 1000)
         written, changes = self.tree.commit(operations, session.id, now_ms)
+        for listener in self.on_commit:
+            listener(session.client.node, operations)
         self._fire(changes)
         return written
 

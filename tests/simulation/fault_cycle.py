@@ -16,12 +16,10 @@ from actors.cluster import SimulatedCluster
 from actors.controller import channel
 from actors.faults.invariants import data_plane
 from actors.faults.violation import Violation
+from actors.faults.watched import Watched
 from actors.node import Node, node_name
 from runtime.network import NetworkError
-from runtime.simulation.disk import SimulatedDisk
-from runtime.simulation.platter import Content, Directory
 from runtime.simulation.simulator import ZOOKEEPER, Simulator
-from tests.actors.faults.watched import Watched
 from wire.codec import decode_as, encode
 from wire.data import (
     Fetch,
@@ -276,7 +274,7 @@ class Stage:
         sim, name = self.sim, _name(fault.target)
         match fault.kind:
             case "kill":  # a process ends; what it wrote is the operating system's to keep
-                settle_all(sim._disks[name])
+                sim._disks[name].settle()
                 self._kill(int(fault.target))
             case "lose":  # the power goes and comes back; what was not synced is gone
                 sim._disks[name].crash(keep_nothing=True)
@@ -360,19 +358,6 @@ def _values(replica: Replica) -> dict[int, bytes | None]:
     return {
         record.offset: record.value for batch in batches(data) for record in decode_records(batch)
     }
-
-
-def settle_all(disk: SimulatedDisk) -> None:
-    """Make everything durable, as an operating system does that goes on."""
-    names = disk._names
-    names._apply(tuple(names._unsynced.values()))
-    ahead: list[object] = [names.root]
-    while ahead:
-        node = ahead.pop()
-        if isinstance(node, Directory):
-            ahead += node.entries.values()
-        elif isinstance(node, Content):
-            node.settle(node.writes)
 
 
 async def play(controller: int, on_step: Callable[[Stage, int], None]) -> Stage:

@@ -12,9 +12,9 @@ from actors.faults.leadership import OneLeaderAppendsPerEpoch, ZombiesCannotComm
 from actors.faults.matching import LogsAreContiguous, LogsMatch
 from actors.faults.promises import CommittedIsNeverLost, VisibleIsNeverLost
 from actors.faults.violation import Violation
+from actors.faults.watched import Watched
 from actors.faults.watermarks import HighWatermarksAreSound
 from runtime.simulation.simulator import Simulator
-from tests.actors.faults.watched import Watched
 from tests.support.drive import Drive
 from wire.data import (
     Fetch,

@@ -1,0 +1,302 @@
+"""A scenario, played on a cluster of this process: load, steps, healing, and what is left.
+
+Rule: nothing is judged here but what whoever plays can see: that steps came, that the cluster was
+whole in the end, and what clients were told. In the simulator every invariant looks on.
+"""
+
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from typing import Any, Final
+
+from msgspec import Struct
+
+from actors.conditions import NotReached
+from actors.faults.hand import FaultRefused
+from actors.faults.history.checker import check_history
+from actors.faults.injector import Injector
+from actors.faults.moments import Moments, NeverCame, holds, matches
+from actors.faults.node_hand import NodeHand
+from actors.faults.scenario import (
+    KINDS_OF_EVENTS,
+    AddPartitions,
+    CreateTopic,
+    DeleteTopic,
+    ElectLeaders,
+    Event,
+    Produce,
+    Reassign,
+    Scenario,
+    Step,
+)
+from actors.faults.violation import Violation
+from actors.faults.vocabulary import FailDisk, Fault, FillDisk, LoseUnsynced
+from actors.faults.workload import Workload
+from actors.node_cluster import NodeCluster
+from actors.view import BrokerState, ClusterView
+from runtime.keeper import KeeperError
+from runtime.network import NetworkError
+from runtime.ref import ActorGone
+from runtime.tasks import Tasks, within
+from wire.admin import ElectionType
+from wire.errors import ApiError, MalformedMessage
+from wire.ids import NO_BROKER, TopicPartition
+from wire.trace import LeaderElected, Stamp, TraceEvent
+
+WHOLE_MS: Final = 120_000  # that a cluster may take to be whole when all is healed
+ACTION_MS: Final = 5_000
+STARTING: Final = 5  # tries
+UP: Final = (BrokerState.UP, BrokerState.CONTROLLER)
+Tell = Callable[[str], None]
+REFUSALS: Final = (ApiError, MalformedMessage, NetworkError, KeeperError, TimeoutError)
+
+
+class Account(Struct):
+    """What came of it, so far."""
+
+    injected: int = 0
+    refused: int = 0  # they would have hit nobody
+    acknowledged: int = 0
+    failed: int = 0
+    events: int = 0
+
+
+class Play:
+    """One scenario on one cluster."""
+
+    def __init__(
+        self, scenario: Scenario, cluster: NodeCluster, *, tell: Tell | None = None
+    ) -> None:
+        self.scenario = scenario
+        self.account = Account()
+        self._cluster = cluster
+        self._tell = tell or (lambda _: None)
+        self.injector = Injector(NodeHand(cluster))
+        self.workload = Workload(cluster, cluster.clock, scenario.topics)
+        self._background = Tasks(self._crashed)
+        self._crashes: list[Exception] = []
+        self._sick: set[int] = set()  # brokers whose disk was touched
+        self._unclean: set[TopicPartition] = set()
+        self._counts: dict[int, int] = {}  # of the events that are expected, or must never be
+        self._expected = (*scenario.expect.events, *scenario.expect.never)
+        self.voided: Callable[[], set[TopicPartition]] = set  # what nobody could have kept
+        self._watch_events()
+
+    async def run(self) -> None:
+        """All of it; raise Violation, or NeverCame."""
+        scenario = self.scenario
+        try:
+            await self._prepare()
+            moments = Moments(self._cluster)
+            self.workload.start(scenario.load)
+            for number, step in enumerate(scenario.steps, 1):
+                await self._step(number, step, moments)
+            await self._end()
+        finally:
+            await self.injector.close()
+            await self._background.close()
+            await self.workload.close()
+        self._judge()
+
+    # --- the beginning ----------------------------------------------------------------------------
+
+    async def _prepare(self) -> None:
+        admin = self._cluster.admin()
+        for topic in self.scenario.topics:
+            replicas = dict(enumerate(topic.replicas))
+            await admin.create_topic(topic.name, assignments=replicas, configs=topic.config)
+        await self._cluster.until(self._has_all_topics)
+        admin.close()
+
+    def _has_all_topics(self, view: ClusterView) -> bool:
+        wanted = {
+            TopicPartition(topic.name, number): set(replicas)
+            for topic in self.scenario.topics
+            for number, replicas in enumerate(topic.replicas)
+        }
+        found = {each: set(view.partitions[each].isr) for each in wanted if each in view.partitions}
+        return found == wanted
+
+    # --- steps ------------------------------------------------------------------------------------
+
+    async def _step(self, number: int, step: Step, moments: Moments) -> None:
+        await moments.until(step)
+        if step.do is None:
+            return
+        if step.is_awaited:
+            await self._do(step.do)
+        else:
+            self._background.start(self._do(step.do))
+
+    async def _do(self, what: Any) -> None:
+        if isinstance(what, Fault):
+            await self._inject(what)
+        else:
+            await self._act(what)
+
+    async def _inject(self, fault: Any) -> None:
+        try:
+            done = await self.injector.inject(fault)
+        except (FaultRefused, *REFUSALS) as error:
+            self.account.refused += 1
+            self._tell(f"not done: {error}")
+            return
+        self.account.injected += 1
+        if isinstance(done.fault, FillDisk | FailDisk | LoseUnsynced):
+            self._sick.add(int(done.fault.broker))
+        self._tell(done.sentence)
+
+    async def _act(self, action: Any) -> None:
+        self._tell(_spoken(action))
+        try:
+            if isinstance(action, Produce):
+                await self.workload.produce(action)
+            else:
+                await self._administer(action)
+        except REFUSALS as error:
+            self._tell(f"refused: {error}")
+
+    async def _administer(self, action: Any) -> None:
+        async with self._cluster.admin() as admin:
+            match action:
+                case CreateTopic():
+                    await admin.create_topic(
+                        action.topic,
+                        assignments=dict(enumerate(action.replicas)),
+                        configs=action.config,
+                        timeout_ms=ACTION_MS,
+                    )
+                case DeleteTopic():
+                    await admin.delete_topic(action.topic, timeout_ms=ACTION_MS)
+                case AddPartitions():
+                    await admin.create_partitions(action.topic, action.count, timeout_ms=ACTION_MS)
+                case Reassign():
+                    where = TopicPartition(action.topic, action.partition)
+                    await admin.alter_reassignments({where: action.replicas}, timeout_ms=ACTION_MS)
+                case ElectLeaders():
+                    kind = ElectionType.UNCLEAN if action.unclean else ElectionType.PREFERRED
+                    where = TopicPartition(action.topic, action.partition)
+                    await admin.elect_leaders(kind, [where], timeout_ms=ACTION_MS)
+
+    # --- the end ----------------------------------------------------------------------------------
+
+    async def _end(self) -> None:
+        self._tell("heal: all links, all disks; whoever is down starts")
+        await self.injector.heal_all()
+        with suppress(TimeoutError):
+            await within(WHOLE_MS, self._background.idle())
+        await self.injector.heal_all()  # what was begun before may have ended only now
+        for broker in sorted(self._sick):
+            node = self._cluster.nodes[broker]
+            if node.system.is_up:
+                self._cluster.universe.settle_disk(node.world.node)
+                self._cluster.kill(broker)
+        await self._start_all()
+        await self.workload.finish()
+        try:
+            await self._cluster.until(is_whole, timeout_ms=WHOLE_MS)
+        except NotReached:
+            view = self._cluster.view(offsets=False)
+            raise Violation("L-2", f"the cluster is not whole in the end: {_unmet(view)}") from None
+        await self.workload.read_all()
+        self.account.acknowledged = self.workload.acknowledged
+        self.account.failed = self.workload.failed
+
+    async def _start_all(self) -> None:
+        for _ in range(STARTING):
+            down = [
+                broker
+                for broker in self._cluster.brokers
+                if not self._cluster.nodes[broker].system.is_up
+            ]
+            for broker in down:
+                with suppress(KeeperError, ValueError, TimeoutError, ActorGone):
+                    await within(WHOLE_MS, self._cluster.start_broker(broker))
+
+    # --- the verdict ------------------------------------------------------------------------------
+
+    def _judge(self) -> None:
+        for crash in (*self._crashes, *self.workload.crashes, *self.injector.crashes):
+            raise crash
+        unclean = self._unclean | self.voided()
+        for anomaly in check_history(self.workload.history.events, unclean=unclean):
+            raise Violation("history", f"{anomaly.kind}: {anomaly.sentence}")
+        expect = self.scenario.expect
+        for number, wanted in enumerate(self._expected):
+            count, is_never = self._counts.get(number, 0), number >= len(expect.events)
+            if is_never and count:
+                raise Violation("expect", f"{_named(wanted)} happened, and must never")
+            if not is_never and count < wanted.nth:
+                raise Violation("expect", f"{_named(wanted)} happened {count} times")
+        view = self._cluster.view(offsets=False)
+        for state in expect.states:
+            if not holds(state, view):
+                raise Violation("expect", f"{state} is not so in the end: {view.partitions}")
+        if self.account.acknowledged < expect.acknowledged:
+            found = f"{self.account.acknowledged} records were acknowledged"
+            raise Violation("expect", f"{found}, not {expect.acknowledged}")
+
+    def _watch_events(self) -> None:
+        trace = self._cluster.universe.trace
+        kinds = {KINDS_OF_EVENTS[wanted.event] for wanted in self._expected}
+        if kinds:
+            trace.watch(sorted(kinds, key=lambda kind: kind.__name__), self._count)
+        trace.watch([LeaderElected], self._note_unclean)
+
+    def _count(self, stamp: Stamp, event: TraceEvent) -> None:
+        for number, wanted in enumerate(self._expected):
+            if matches(wanted, stamp.node, event):
+                self._counts[number] = self._counts.get(number, 0) + 1
+
+    def _note_unclean(self, _: Stamp, event: TraceEvent) -> None:
+        assert isinstance(event, LeaderElected)
+        if event.is_unclean:
+            self._unclean.add(TopicPartition(event.topic, event.partition))
+
+    def _crashed(self, error: Exception) -> None:
+        self._crashes.append(error)
+
+
+def is_whole(view: ClusterView) -> bool:
+    """Whether everybody is there and in sync, and nothing moves."""
+    return (
+        view.controller != NO_BROKER
+        and all(each.state in UP for each in view.brokers.values())
+        and not any(map(_is_unwell, view.partitions.values()))
+    )
+
+
+def _is_unwell(partition: Any) -> bool:
+    return bool(
+        partition.adding
+        or partition.removing
+        or set(partition.isr) != set(partition.replicas)
+        or partition.leader not in partition.isr
+    )
+
+
+def _unmet(view: ClusterView) -> str:
+    brokers = [
+        f"broker {each.id} is {each.state.value}"
+        for each in view.brokers.values()
+        if each.state not in UP
+    ]
+    unwell = [
+        f"{where} has leader {each.leader}, replicas {each.replicas}, ISR {each.isr}"
+        for where, each in view.partitions.items()
+        if _is_unwell(each)
+    ]
+    none = ["there is no controller"] if view.controller == NO_BROKER else []
+    return "; ".join((*none, *brokers, *unwell))
+
+
+def _named(event: Event) -> str:
+    said: Mapping[str, Any] = event.where
+    return " ".join((event.event, *(f"{name}={value}" for name, value in said.items())))
+
+
+def _spoken(action: Any) -> str:
+    said = {name: getattr(action, name) for name in action.__struct_fields__}
+    return f"{type(action).__name__} {said}"
+
+
+__all__ = ["Account", "NeverCame", "Play", "is_whole"]

@@ -1,0 +1,296 @@
+"""A scenario: a cluster, a load, what is done to it and when, and what must be so in the end.
+
+Rule: it is a value, read from a TOML file and written as one, so that what a seed has found is a
+file that anybody can replay. Steps come one after the other: each waits for its moment, is done,
+and the next begins to wait.
+"""
+
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+from msgspec import Meta, Struct, field
+
+from actors.config import GENERATIONS, BadConfig, BrokerConfig, options_of
+from actors.faults.hand import FaultRefused
+from actors.faults.vocabulary import AnyFault, Count, Milliseconds, Name, as_table, fault_of
+from wire.trace import EVENTS
+
+MOST_BYTES: Final = 1 << 20
+MOST_BROKERS: Final = 25
+KINDS_OF_EVENTS: Final = {event.__name__: event for event in EVENTS}
+Broker = Annotated[int, Meta(ge=1, le=MOST_BROKERS)]
+Replicas = Annotated[tuple[Broker, ...], Meta(min_length=1, max_length=MOST_BROKERS)]
+
+
+class BadScenario(ValueError):
+    """A scenario that cannot be played; the sentence says why."""
+
+
+class Table(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of a scenario."""
+
+
+class Topic(Table, frozen=True, kw_only=True):
+    """A topic that is there from the beginning."""
+
+    name: Name = "orders"
+    replicas: Annotated[tuple[Replicas, ...], Meta(min_length=1, max_length=1_000)]
+    config: dict[str, str] = {}
+
+
+class Load(Table, frozen=True, kw_only=True):
+    """Records that clients send and read while all this happens."""
+
+    records: Annotated[int, Meta(ge=0, le=1_000_000)] = 100
+    over_ms: Milliseconds = 5_000
+    acks: Annotated[int, Meta(ge=-1, le=1)] = -1
+    groups: bool = False  # whether a group commits and reads its offsets
+
+
+class Event(Table, frozen=True, kw_only=True):
+    """An event of the trace, by its kind and by some of its columns."""
+
+    event: Name
+    where: dict[str, str | int | bool] = {}
+    nth: Count = 1
+
+
+class State(Table, frozen=True, kw_only=True):
+    """What can be seen of a partition."""
+
+    partition: Name
+    leader: int | None = None  # -1: none
+    not_leader: int | None = None
+    isr: tuple[Broker, ...] | None = None
+
+
+class Action(Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="action"):
+    """Something that an administrator or a client does."""
+
+
+class CreateTopic(Action, frozen=True, kw_only=True, tag="create-topic"):
+    """Make a topic."""
+
+    topic: Name
+    replicas: tuple[Replicas, ...]
+    config: dict[str, str] = {}
+
+
+class DeleteTopic(Action, frozen=True, kw_only=True, tag="delete-topic"):
+    """Delete a topic."""
+
+    topic: Name
+
+
+class AddPartitions(Action, frozen=True, kw_only=True, tag="add-partitions"):
+    """Let a topic have so many partitions."""
+
+    topic: Name
+    count: Annotated[int, Meta(ge=1, le=1_000)]
+
+
+class Reassign(Action, frozen=True, kw_only=True, tag="reassign"):
+    """Move a partition; without replicas, cancel its move."""
+
+    topic: Name
+    partition: Annotated[int, Meta(ge=0)] = 0
+    replicas: Replicas | None = None
+
+
+class ElectLeaders(Action, frozen=True, kw_only=True, tag="elect-leaders"):
+    """Let preferred replicas lead, or whoever lives."""
+
+    topic: Name
+    partition: Annotated[int, Meta(ge=0)] = 0
+    unclean: bool = False
+
+
+class Produce(Action, frozen=True, kw_only=True, tag="produce"):
+    """Send some records and wait for them, beside the load."""
+
+    topic: Name = "orders"
+    partition: Annotated[int, Meta(ge=0)] = 0
+    records: Annotated[int, Meta(ge=1, le=10_000)] = 1
+    acks: Annotated[int, Meta(ge=-1, le=1)] = -1
+    may_fail: bool = True
+
+
+AnyAction = CreateTopic | DeleteTopic | AddPartitions | Reassign | ElectLeaders | Produce
+
+
+class Step(Table, frozen=True, kw_only=True):
+    """Something that is done, and when."""
+
+    do: Any = None  # an AnyFault or AnyAction; None: only wait
+    at_ms: Milliseconds | None = None  # since the load began
+    after_ms: Milliseconds | None = None  # since the step before
+    on: Event | None = None
+    after_messages: Count | None = None  # since the step before
+    when: State | None = None
+    is_awaited: bool = True  # whether the next step waits for its end
+
+
+class Expect(Table, frozen=True, kw_only=True):
+    """What must be so, beside every invariant."""
+
+    events: tuple[Event, ...] = ()  # at least so many (nth) of each
+    never: tuple[Event, ...] = ()
+    states: tuple[State, ...] = ()  # in the end, when all is healed and whole
+    acknowledged: Annotated[int, Meta(ge=0)] = 0  # at least so many records
+    is_violated: str = ""  # the invariant that must be violated, to show a bug of the past
+
+
+class Scenario(Table, frozen=True, kw_only=True):
+    """All of it."""
+
+    name: Name
+    about: Annotated[str, Meta(max_length=2_000)] = ""
+    brokers: Annotated[int, Meta(ge=1, le=MOST_BROKERS)] = 3
+    controller: Broker | None = None  # who starts first, and so is elected
+    seed: Annotated[int, Meta(ge=0, le=2**62)] = 1
+    session_timeout_ms: Annotated[int, Meta(ge=100, le=3_600_000)] = 2_000
+    worlds: tuple[str, ...] = ("simulated", "real")
+    overrides: dict[str, Any] = {}
+    topics: tuple[Topic, ...] = field(default_factory=lambda: (Topic(replicas=((1, 2, 3),)),))
+    load: Load = field(default_factory=Load)
+    steps: Annotated[tuple[Step, ...], Meta(max_length=10_000)] = ()
+    expect: Expect = field(default_factory=Expect)
+
+    @property
+    def generation(self) -> str:
+        """How followers truncate."""
+        return str(self.overrides.get("replication.generation", GENERATIONS[-1]))
+
+
+# --- files ----------------------------------------------------------------------------------------
+
+
+def read_scenario(path: Path) -> Scenario:
+    """A scenario from a file, or BadScenario."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise BadScenario(f"{path} is larger than {MOST_BYTES} bytes")
+        return scenario_of(tomllib.loads(path.read_text()), default_name=path.stem)
+    except OSError as error:
+        raise BadScenario(f"{path} cannot be read: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise BadScenario(f"{path} is no TOML: {error}") from None
+    except BadScenario as error:
+        raise BadScenario(f"{path}: {error}") from None
+
+
+def scenario_of(table: dict[str, Any], *, default_name: str = "") -> Scenario:
+    """A scenario from tables, or BadScenario."""
+    for number, step in enumerate(table.get("steps", ())):
+        do = step.get("do") if isinstance(step, dict) else None
+        if isinstance(do, dict) and "fault" in do:
+            try:
+                fault_of(do)
+            except FaultRefused as error:
+                raise BadScenario(f"step {number + 1}: {error}") from None
+    try:
+        scenario: Scenario = msgspec.convert(_both({"name": default_name} | table), Scenario)
+        options_of(BrokerConfig, scenario.overrides)
+    except (msgspec.ValidationError, BadConfig) as error:
+        raise BadScenario(str(error)) from None
+    _check(scenario)
+    return scenario
+
+
+def _both(table: Any) -> Any:
+    """Faults and actions are told apart by their tags, which msgspec wants in one field."""
+    if isinstance(table, dict):
+        changed = {key: _both(value) for key, value in table.items()}
+        do = changed.get("do")
+        if isinstance(do, dict):
+            changed["do"] = _tagged(do)
+        return changed
+    return [_both(each) for each in table] if isinstance(table, list) else table
+
+
+def _tagged(do: dict[str, Any]) -> AnyFault | AnyAction:
+    if "action" in do:
+        done: AnyAction = msgspec.convert(do, AnyAction)
+        return done
+    return fault_of(do)
+
+
+def _check(scenario: Scenario) -> None:
+    for topic in scenario.topics:
+        for replicas in topic.replicas:
+            if not set(replicas) <= set(range(1, scenario.brokers + 1)):
+                raise BadScenario(
+                    f"topic {topic.name} has replicas {list(replicas)}, and there are brokers "
+                    f"1 to {scenario.brokers}"
+                )
+    waited = [step.on for step in scenario.steps if step.on is not None]
+    for event in (*waited, *scenario.expect.events, *scenario.expect.never):
+        kind = KINDS_OF_EVENTS.get(event.event)
+        if kind is None:
+            raise BadScenario(f"there is no event {event.event!r}")
+        unknown = set(event.where) - set(kind.__struct_fields__) - {"node"}
+        if unknown:
+            known = ", ".join(("node", *kind.__struct_fields__))
+            raise BadScenario(f"{event.event} has no {', '.join(sorted(unknown))}; it has {known}")
+
+
+def scenario_toml(scenario: Scenario) -> str:
+    """As a file; what is as always is not said."""
+    plain = {
+        "name": scenario.name,
+        "about": scenario.about,
+        "brokers": scenario.brokers,
+        "seed": scenario.seed,
+        "session_timeout_ms": scenario.session_timeout_ms,
+    }
+    if scenario.controller is not None:
+        plain["controller"] = scenario.controller
+    lines = [f"{key} = {_toml(value)}" for key, value in plain.items()]
+    lines.append(f"worlds = {_toml(list(scenario.worlds))}")
+    lines += ["", "[overrides]"]
+    lines += [f"{_toml(key)} = {_toml(value)}" for key, value in scenario.overrides.items()]
+    for topic in scenario.topics:
+        lines += ["", "[[topics]]", *_assignments(msgspec.to_builtins(topic))]
+    lines += ["", "[load]", *_assignments(msgspec.to_builtins(scenario.load))]
+    for step in scenario.steps:
+        lines += ["", "[[steps]]"]
+        given = {name: getattr(step, name) for name in Step.__struct_fields__}
+        defaults = {each.name: each.default for each in msgspec.structs.fields(Step)}
+        for name, value in given.items():
+            if value != defaults[name]:
+                table = as_table(value) if hasattr(value, "is_local") else _plain(value)
+                lines.append(f"{name} = {_toml(table)}")
+    expect = {k: v for k, v in msgspec.to_builtins(scenario.expect).items() if v}
+    if expect:
+        lines += ["", "[expect]", *_assignments(expect)]
+    return "\n".join(lines) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    plain = msgspec.to_builtins(value)
+    if isinstance(plain, dict):
+        return {key: each for key, each in plain.items() if each is not None}
+    return plain
+
+
+def _assignments(table: dict[str, Any]) -> list[str]:
+    return [f"{key} = {_toml(value)}" for key, value in table.items() if value is not None]
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, dict):
+        pairs = (f"{_key(key)} = {_toml(each)}" for key, each in value.items() if each is not None)
+        return "{ " + ", ".join(pairs) + " }"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(map(_toml, value)) + "]"
+    if isinstance(value, str):
+        return msgspec.json.encode(value).decode()
+    return repr(value)
+
+
+def _key(key: str) -> str:
+    return key if key.replace("_", "").isalnum() else msgspec.json.encode(key).decode()

@@ -1,0 +1,166 @@
+"""A scenario in the simulator, with every invariant looking on, and its verdict.
+
+Rule: the same scenario gives the same run, whoever plays it. A verdict is a value: it can be sent
+from one process to another.
+"""
+
+import hashlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+from msgspec import Struct, field
+
+from actors.cluster import SimulatedCluster
+from actors.conditions import NotReached
+from actors.faults.coverage import Coverage
+from actors.faults.invariant import Invariant
+from actors.faults.invariants import data_plane
+from actors.faults.moments import NeverCame
+from actors.faults.nemesis import random_scenario
+from actors.faults.play import Account, Play
+from actors.faults.promises import Promises
+from actors.faults.scenario import Scenario
+from actors.faults.violation import Violation
+from actors.faults.watched import Watched
+from runtime.simulation.loop import Stalled
+from runtime.simulation.simulator import NeverQuiet, Simulator, run
+from wire.trace import ActorCrashed, MessageHandled, Stamp, TraceEvent
+
+QUIET_MS: Final = 13_000  # in which all that is told now and then is told
+CAUSES: Final = 8
+Tell = Callable[[str], None]
+
+
+class Verdict(Struct):
+    """What came of a scenario."""
+
+    name: str
+    seed: int
+    invariant: str = ""  # empty: all held
+    violation: str = ""
+    causes: tuple[str, ...] = ()  # the first bad event, and what led to it
+    account: Account = field(default_factory=Account)
+    virtual_ms: float = 0
+    digest: str = ""
+    coverage: tuple[tuple[str, str], ...] = ()  # transition, fault
+
+    @property
+    def is_good(self) -> bool:
+        """Whether all held."""
+        return not self.invariant
+
+
+def judge(scenario: Scenario, *, tell: Tell | None = None, is_traced: bool = False) -> Verdict:
+    """Play it in a simulator of its own; with is_traced the verdict has causes and a digest."""
+    return run(lambda: _judge(scenario, tell, is_traced))
+
+
+def scenario_of_seed(seed: int, **options: Any) -> Scenario:
+    """The random scenario of a seed."""
+    return random_scenario(seed, _dice(seed), **options)
+
+
+def _dice(seed: int) -> Any:
+    from random import Random  # noqa: PLC0415, TID251 - the seed's own dice, outside any world
+
+    return Random(f"{seed}/nemesis")
+
+
+async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verdict:
+    async with Simulator(
+        seed=scenario.seed, session_timeout_ms=scenario.session_timeout_ms, recording=is_traced
+    ) as sim:
+        cluster = SimulatedCluster(sim, brokers=scenario.brokers, overrides=scenario.overrides)
+        crashes: list[ActorCrashed] = []
+        sim.trace.watch([ActorCrashed], _crash_listener(cluster, crashes))
+        coverage = Coverage(sim.trace)
+        await _start(cluster, scenario.controller)
+        watched = Watched(sim, cluster, _all_invariants())
+        verdict = Verdict(scenario.name, scenario.seed)
+        play = Play(scenario, cluster, tell=tell)
+        try:
+            play.voided = lambda: void_partitions(watched.invariants.all)
+            await play.run()
+            await sim.sleep(QUIET_MS)
+            watched.raise_if_violated()
+            watched.invariants.check_in_the_end()
+            if crashes:
+                raise Violation("crash", f"{crashes[0].actor} crashed: {crashes[0].error}")
+        except Violation as violation:
+            _note(verdict, watched.violation or violation)
+        except (NeverCame, NotReached, NeverQuiet, Stalled, TimeoutError) as error:
+            _note(verdict, watched.violation or Violation("L-0", f"{error!r}"))
+        verdict.account = play.account
+        verdict.virtual_ms = sim.now_ms
+        verdict.coverage = coverage.reached
+        if is_traced:
+            events = _events(sim)
+            verdict.causes = _causes(events, watched.stamp)
+            verdict.digest = _digest(events)
+        return verdict
+
+
+def _all_invariants() -> tuple[Invariant, ...]:
+    return data_plane()
+
+
+async def _start(cluster: SimulatedCluster, first: int | None) -> None:
+    for broker in sorted(cluster.brokers, key=lambda each: each != first):
+        await cluster.start_broker(broker)
+
+
+def _crash_listener(
+    cluster: SimulatedCluster, crashes: list[ActorCrashed]
+) -> Callable[[Stamp, TraceEvent], None]:
+    def hear(stamp: Stamp, event: TraceEvent) -> None:
+        """Not if it was killed: what it was doing then goes on to its next await, and may fail."""
+        alive = (node for node in cluster.nodes.values() if node.system.is_up)
+        if isinstance(event, ActorCrashed) and any(n.world.node == stamp.node for n in alive):
+            crashes.append(event)
+
+    return hear
+
+
+def _note(verdict: Verdict, violation: Violation) -> None:
+    verdict.invariant, verdict.violation = violation.invariant, str(violation)
+
+
+def _events(sim: Simulator) -> list[tuple[Stamp, TraceEvent]]:
+    drained = sim.trace.drain()
+    events = [*sim.trace.handled(drained.messages), *drained.stamped()]
+    return sorted(events, key=lambda pair: pair[0].id)
+
+
+def _digest(events: list[tuple[Stamp, TraceEvent]]) -> str:
+    whole = hashlib.sha256()
+    for pair in events:
+        whole.update(msgspec.msgpack.encode(pair))
+    return whole.hexdigest()
+
+
+def _causes(events: list[tuple[Stamp, TraceEvent]], bad: Stamp | None) -> tuple[str, ...]:
+    if bad is None:
+        return ()
+    by_id = {stamp.id: (stamp, event) for stamp, event in events}
+    chain: list[str] = []
+    here = bad.id
+    while here in by_id and len(chain) < CAUSES:
+        stamp, event = by_id[here]
+        chain.append(f"{stamp.time_us / 1000 % 1e7:.3f} ms {stamp.node}: {_shown(event)}")
+        here = stamp.cause
+    return tuple(chain)
+
+
+def _shown(event: TraceEvent) -> str:
+    if isinstance(event, MessageHandled):
+        return f"{event.actor} handled {event.message} ({event.outcome})"
+    fields = ", ".join(f"{name}={getattr(event, name)}" for name in event.__struct_fields__)
+    return f"{type(event).__name__}({fields})"
+
+
+def void_partitions(invariants: tuple[Invariant, ...]) -> set[Any]:
+    """Partitions of which some promise became void."""
+    return {
+        partition for each in invariants if isinstance(each, Promises) for partition in each.voided
+    }
