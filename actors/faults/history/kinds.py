@@ -204,7 +204,7 @@ class Phantom(Kind):
                         f"{read.client} read {shown(value)} at offset {offset} of {each.name}, "
                         f"{why} there",
                         read,
-                        *(event for s in senders for event in s.events),
+                        *(event for s in senders[:1] for event in s.events),
                     )
 
 

@@ -258,4 +258,5 @@ def _lend(story: PartitionStory, by_value: dict[str, list[SentRecord]]) -> None:
     """Whatever was read here may have been sent without a partition."""
     for value in story.places:
         if (records := by_value.get(value)) is not None:
-            story.by_value.setdefault(value, []).extend(records)
+            own = story.by_value.get(value)
+            story.by_value[value] = records if own is None else own + records

@@ -16,7 +16,7 @@ FATES = ("acknowledged", "unsaid", "uncertain there", "uncertain absent", "refus
 
 
 @st.composite
-def sound_histories(draw, fates=FATES, least=0):
+def sound_histories(draw, fates=FATES, least=0, most_copies=2):
     """Producers that take turns, then readers who begin anywhere and go on to the end."""
     history, log = Planted(), []
     waiting = []
@@ -27,7 +27,7 @@ def sound_histories(draw, fates=FATES, least=0):
         acks = 1 if fate.startswith("weak") else -1
         record = history.send(value, client=client, is_idempotent=is_idempotent, acks=acks)
         if fate in ("acknowledged", "unsaid", "uncertain there"):
-            copies = 1 if is_idempotent else draw(st.integers(1, 2))
+            copies = 1 if is_idempotent else draw(st.integers(1, most_copies))
             log += [value] * copies
         offset = len(log) - 1 if fate == "acknowledged" else -1
         match fate:
@@ -67,7 +67,7 @@ def test_a_sound_history_is_silent_whatever_of_its_reads_is_kept(history, kept):
     assert history.sentences() == []
 
 
-@given(sound_histories(("acknowledged",), least=2), st.data())
+@given(sound_histories(("acknowledged",), least=2, most_copies=1), st.data())
 def test_one_change_to_the_reads_is_found(history, data):
     polls = [n for n, each in enumerate(history.events) if isinstance(each, Polled)]
     chosen = data.draw(st.sampled_from(polls))
@@ -143,7 +143,5 @@ def judged_s(count):
     return process_time() - begun
 
 
-def test_ten_times_the_events_do_not_take_a_hundred_times_as_long():
-    judged_s(500)  # whatever is slow only once
-
-    assert judged_s(20_000) < 40 * max(judged_s(2_000), 0.002)
+def test_many_events_take_seconds_and_not_minutes():
+    assert judged_s(40_000) < 20  # half a second; if it grew with the square, minutes

@@ -134,10 +134,11 @@ def test_it_runs_as_a_module_and_helps_with_an_example(history, path):
     history.write(path)
     command = [sys.executable, "-m", "actors.commands.check_history"]
 
-    told = subprocess.run([*command, path], cwd=ROOT, capture_output=True, text=True, check=False)
-    helped = subprocess.run(
-        [*command, "--help"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    def ran(argument):
+        whole = [*command, argument]
+        return subprocess.run(whole, cwd=ROOT, capture_output=True, text=True, check=False)
+
+    told, helped = ran(path), ran("--help")
 
     assert (told.returncode, told.stderr) == (2, "")
     assert told.stdout.endswith("not sound: 1 lost\n")
