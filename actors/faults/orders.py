@@ -17,11 +17,12 @@ from wire.errors import ErrorCode
 from wire.ids import LEADER_DURING_DELETE, UNKNOWN_BROKER_EPOCH, TopicPartition
 from wire.trace import BrokerRegistered, NodeStopped, ReplicaRoleChanged, TraceEvent
 
+Key = tuple[str, str, int]
 Channel = tuple[str, int, str, int]  # from, its epoch, to, its epoch
 
 
 class BrokersTakeNewsOnly(Invariant):
-    """I-11: leader epochs grow from one taken decision to the next; a former life's have no effect."""
+    """I-11: a broker takes decisions of growing leader epochs, and none for its former life."""
 
     name = "I-11"
     events = (ReplicaRoleChanged, BrokerRegistered, NodeStopped)
@@ -29,7 +30,7 @@ class BrokersTakeNewsOnly(Invariant):
     def __init__(self) -> None:
         self._epochs: dict[str, dict[TopicPartition, int]] = {}  # taken, by node
         self._lives: dict[str, int] = {}  # the broker epoch of each node
-        self._waiting: dict[str, dict[Call, deque[int]]] = {}  # in which life each call came
+        self._waiting: dict[str, dict[Key, deque[int]]] = {}  # in which life each call came
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """Judge a decision that was taken."""
@@ -58,16 +59,16 @@ class BrokersTakeNewsOnly(Invariant):
         if isinstance(call.request, Order):
             life = self._lives.get(call.destination, UNKNOWN_BROKER_EPOCH)
             calls = self._waiting.setdefault(call.destination, {})
-            calls.setdefault(call, deque()).append(life)
+            calls.setdefault(call[:3], deque()).append(life)
 
     def on_control_answered(self, call: Call, response: ControlResponse) -> None:
         """Judge an order that was obeyed."""
-        lives = self._waiting.get(call.destination, {}).get(call)
+        lives = self._waiting.get(call.destination, {}).get(call[:3])
         if not lives or not isinstance(call.request, Order):
             return
         life, meant = lives.popleft(), call.request.broker_epoch
         if not lives:
-            del self._waiting[call.destination][call]
+            del self._waiting[call.destination][call[:3]]
         is_stale = meant not in {UNKNOWN_BROKER_EPOCH, life} and meant < life
         if is_stale and response.error_code is ErrorCode.NONE:
             what = type(call.request).__name__
