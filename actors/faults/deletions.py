@@ -8,7 +8,12 @@ from actors.controller.moves import target_of
 from actors.faults.calls import Call, broker_at
 from actors.faults.invariant import Invariant
 from actors.faults.ledger import StateChange, TopicChange
-from wire.control import ControlResponse, StopReplica, StopReplicaResponse
+from wire.control import (
+    ControlResponse,
+    StopReplica,
+    StopReplicaPartition,
+    StopReplicaResponse,
+)
 from wire.errors import ErrorCode
 from wire.ids import BrokerId, TopicPartition
 from wire.trace import NodeStopped, RecordsAppended, ReplicaRoleChanged, TraceEvent
@@ -37,11 +42,17 @@ class DataIsDeletedOnPurpose(Invariant):
         for entry in request.partitions:
             assignment = self.ledger.assignment(entry.partition)
             stays = assignment is not None and broker in target_of(assignment)
-            if entry.delete and stays and entry.partition.topic not in self.ledger.doomed:
+            if entry.delete and stays and self._is_present(entry):
                 self.found(
                     f"{call.source} has a replica of {broker} deleted, assigned by {assignment}",
                     partition=entry.partition,
                 )
+
+    def _is_present(self, entry: StopReplicaPartition) -> bool:
+        """Not if the topic is to go, nor if it waited long: what was decided since follows it."""
+        known = self.ledger.states.get(entry.partition)
+        is_past = known is not None and 0 <= entry.leader_epoch < known.state.leader_epoch
+        return entry.partition.topic not in self.ledger.doomed and not is_past
 
     def on_control_arrived(self, call: Call) -> None:
         """From now on the broker may delete these."""
