@@ -4,6 +4,7 @@ Rule: each is asked once, in the end, after a minute of quiet. What Kafka 2.8 it
 is in gaps.py, and no fault.
 """
 
+from actors.faults.calls import Call, broker_at
 from actors.faults.gaps import blocked_topics
 from actors.faults.goodbyes import GoodbyesEndAtOnce
 from actors.faults.invariant import Invariant
@@ -19,6 +20,7 @@ from wire.admin_znodes import (
     PreferredReplicaElectionZNode,
     ReassignPartitionsZNode,
 )
+from wire.control import LeaderAndIsr, StopReplica
 from wire.ids import BrokerId, TopicPartition
 from wire.trace import ControllerElected, TopicDeletionStep, TraceEvent
 from wire.znodes import BrokerIdZNode, ControllerEpochZNode, ControllerZNode, PartitionStateZNode
@@ -254,7 +256,7 @@ class StraysAreRemoved(Invariant):
         self._removed: dict[tuple[TopicPartition, BrokerId], tuple[int, int]] = {}
 
     def on_topic(self, change: TopicChange) -> None:
-        """Note what is taken from whom."""
+        """Note what is taken from whom, and whether the controller could tell it."""
         after = {} if change.after is None else change.after.partitions
         before = {} if change.before is None else change.before.partitions
         for number, assignment in before.items():
@@ -262,7 +264,26 @@ class StraysAreRemoved(Invariant):
             for broker in assignment.replicas:
                 if broker not in kept:
                     where = (TopicPartition(change.topic, number), broker)
-                    self._removed[where] = (self.ledger.epoch, self._life(broker))
+                    self._removed.setdefault(where, (self.ledger.epoch, self._known_life(broker)))
+
+    def on_control_sent(self, call: Call) -> None:
+        """Whoever is told must obey, unless it or the controller goes."""
+        broker, request = broker_at(call.destination), call.request
+        if broker is not None and isinstance(request, StopReplica):
+            for each in request.partitions:
+                if each.delete:
+                    told = (request.controller_epoch, request.broker_epoch)
+                    self._removed[each.partition, broker] = told
+        elif broker is not None and isinstance(request, LeaderAndIsr):
+            for entry in request.partitions:
+                self._removed.pop((entry.partition, broker), None)
+
+    def _known_life(self, broker: BrokerId) -> int:
+        """The one that the controller knows; whom it takes for dead it cannot tell."""
+        controller = self.sight.cluster.controller
+        context = None if controller is None else controller.controller.established
+        known = None if context is None else context.brokers.get(broker)
+        return 0 if known is None else known.epoch
 
     def _life(self, broker: BrokerId) -> int:
         tree = self.ledger.tree

@@ -12,10 +12,11 @@ from msgspec import Struct
 from actors.faults.calls import Call, Order
 from actors.faults.invariant import Invariant
 from actors.faults.ledger import TopicChange
+from actors.node import node_name
 from wire.control import ControlResponse, LeaderAndIsr, StopReplica, UpdateMetadata
 from wire.errors import ErrorCode
 from wire.ids import LEADER_DURING_DELETE, UNKNOWN_BROKER_EPOCH, TopicPartition
-from wire.trace import BrokerRegistered, NodeStopped, ReplicaRoleChanged, TraceEvent
+from wire.trace import BrokerRegistered, BrokersChanged, NodeStopped, ReplicaRoleChanged, TraceEvent
 
 Key = tuple[str, str, int]
 Channel = tuple[str, int, str, int]  # from, its epoch, to, its epoch
@@ -88,9 +89,17 @@ class OrdersKeepTheirOrder(Invariant):
     """I-12: on a channel nothing overtakes, and each LeaderAndIsr is followed by its metadata."""
 
     name = "I-12"
+    events = (BrokersChanged,)
 
     def __init__(self) -> None:
         self._lines: dict[Channel, _Line] = {}
+
+    def on_event(self, node: str, event: TraceEvent) -> None:
+        """To whom came back a controller speaks anew, at first as to the former life (B069)."""
+        if isinstance(event, BrokersChanged):
+            anew = {node_name(int(each)) for each in event.bounced.split(",") if each}
+            for channel in [each for each in self._lines if each[0] == node and each[2] in anew]:
+                del self._lines[channel]
 
     def on_topic(self, change: TopicChange) -> None:
         """A namesake begins with epoch 0 again."""

@@ -27,7 +27,7 @@ from actors.faults.states import (
 from actors.faults.violation import Violation
 from actors.faults.watched import Watched
 from runtime.keeper import Check, Create, Delete, Set
-from runtime.simulation.simulator import Simulator, run
+from runtime.simulation.simulator import run
 from tests.actors.faults.planted import (
     ORDERS,
     Planted,

@@ -20,7 +20,9 @@ from runtime.keeper import Create, Delete
 from runtime.simulation.simulator import run
 from tests.actors.faults.planted import LONG_MS, ORDERS, Planted, adventures, disturbed
 from wire.control import ControlledShutdown, ControlledShutdownResponse
+from wire.data import Produce, ProducePartition, ProduceResponse
 from wire.ids import BrokerEpoch, BrokerId, Offset
+from wire.records import Record, encode_batch
 from wire.trace import ControlledShutdownTried, ControllerElected, TopicDeletionStep
 
 KINDS = tuple(type(each) for each in liveness())
@@ -243,7 +245,11 @@ async def test_a_replica_that_is_taken_away_and_stays_is_found(sim):
 
 async def test_a_replica_that_was_taken_from_a_dead_broker_may_stay(sim):
     planted = await Planted.with_topic(sim, StraysAreRemoved())
-    await planted.drive.kill(3)
+    batch = encode_batch([Record(offset=Offset(0), timestamp_ms=1, value=b"something")])
+    records = (ProducePartition(ORDERS, memoryview(batch)),)
+    request = Produce(acks=-1, timeout_ms=5_000, partitions=records)
+    await planted.drive.ask(1, request, ProduceResponse)
+    await planted.drive.stop(3)
     await planted.drive.reassign({ORDERS: [1, 2]})
     await planted.drive.settle()
     await planted.drive.restart(3)
