@@ -81,6 +81,12 @@ class Hosting:
         self.is_disk_dead = False
         self.logs: LogManager | None = None  # None until they are loaded
 
+    @property
+    def held(self) -> frozenset[TopicPartition]:
+        """All partitions of which this broker has data, or would have: stopped ones too (L-8)."""
+        logs = {} if self.logs is None else self.logs.logs
+        return frozenset((*self._replicas, *self.stopped, *logs))
+
     async def load(self) -> None:
         """Open what is on the disk, each log as its topic says; KafkaStorageError: it cannot be."""
         settings, world = self._settings, self._world

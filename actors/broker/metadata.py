@@ -164,6 +164,9 @@ class MetadataWaits:
         self._waiting: dict[int, tuple[AwaitMetadata, Timer]] = {}
         self._next = 0
 
+    def __len__(self) -> int:
+        return len(self._waiting)
+
     def begin(self, wait: AwaitMetadata) -> None:
         """Answer at once, if that is possible."""
         if wait.holds(self._cache):

@@ -95,6 +95,12 @@ class Readers:
         everyone = {reader for readers in self._of.values() for reader in readers}
         return sum(reader.pending is not None for reader in everyone)
 
+    @property
+    def waiting_clients(self) -> int:
+        """The same without followers, who always wait for more."""
+        everyone = {reader for readers in self._of.values() for reader in readers}
+        return sum(reader.pending is not None and not reader.is_follower for reader in everyone)
+
     def reader_for(self, request: Fetch, now_ms: float) -> Reader:
         """Whose request this is: a session's, a new session's, or that of a single fetch."""
         if request.session_epoch == FINAL_SESSION_EPOCH or request.replica_id < 0:

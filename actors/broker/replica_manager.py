@@ -156,7 +156,7 @@ class ReplicaManager(Actor):
         self.replicas = replicas = dict[TopicPartition, Replica]()
         self.cache = MetadataCache(listener)
         self.meters = meters = Meters()
-        self._waits = MetadataWaits(self.cache, self.after)
+        self.waits = MetadataWaits(self.cache, self.after)
         self._settings = Settings(world, config)
         self.leading = Leading(
             world,
@@ -181,8 +181,8 @@ class ReplicaManager(Actor):
         me, quota, failed = self._me, self._fetchers.quota, self._on_storage_failure
         generation = Generation(config.replication_generation)
         self._following = Following(world, me, generation, replicas, quota, meters, failed)
-        self._hosting = self._made_hosting()
-        stopped = self._hosting.stopped
+        self.hosting = self._made_hosting()
+        stopped = self.hosting.stopped
         self._upkeep = Upkeep(world, config, replicas, stopped, after=self.after, pipe=self.pipe)
 
     def _made_hosting(self) -> Hosting:
@@ -205,7 +205,7 @@ class ReplicaManager(Actor):
             case Asked():
                 await self._on_asked(message)
             case Fetched():
-                await self._following.on_fetched(self._hosting.opened_logs(), message)
+                await self._following.on_fetched(self.hosting.opened_logs(), message)
                 self._upkeep.appended(result.partition for _, result in message.found)
             case FetchOver():
                 self.leading.serving.fetch_over(message)
@@ -217,11 +217,11 @@ class ReplicaManager(Actor):
             case ReadRecords():
                 self.leading.serving.read_local(message)
             case LoadLogs():
-                await self._hosting.load()
+                await self.hosting.load()
             case Registered():
                 self.fence.broker_epoch = message.broker_epoch
             case AwaitMetadata():
-                self._waits.begin(message)
+                self.waits.begin(message)
             case TopicConfigChanged():
                 topic = message.topic
                 self._on_settings(self._settings.topic_changed(topic, message.config))
@@ -234,8 +234,8 @@ class ReplicaManager(Actor):
             case ShrinkIsr():
                 self._in_sync.shrink(message)
             case Due():
-                if not self._hosting.is_disk_dead:
-                    self._upkeep.on_due(message, self._hosting.opened_logs())
+                if not self.hosting.is_disk_dead:
+                    self._upkeep.on_due(message, self.hosting.opened_logs())
             case Done():
                 if (error := self._upkeep.on_done(message)) is not None:
                     self._on_storage_failure(error)
@@ -248,23 +248,23 @@ class ReplicaManager(Actor):
             case IsrChangesTold():
                 self._in_sync.told(message)
             case _LearnSettings():
-                self._learn(self._hosting.unknown_topics())
+                self._learn(self.hosting.unknown_topics())
             case _Learned():
                 await self._on_learned(message)
             case WaitOver():
-                self._waits.over(message)
+                self.waits.over(message)
             case _:
                 assert_never(message)
 
     async def on_stop(self) -> None:
         """Leave the logs so that the next life need not look through them, if it can trust them."""
-        if self._hosting.logs is not None and not self._hosting.is_disk_dead:
-            await self._upkeep.end(self._hosting.logs)
+        if self.hosting.logs is not None and not self.hosting.is_disk_dead:
+            await self._upkeep.end(self.hosting.logs)
 
     def abandon(self) -> None:
         """The node is down: let go of all files as they are."""
-        if self._hosting.logs is not None:
-            self._hosting.logs.abandon()
+        if self.hosting.logs is not None:
+            self.hosting.logs.abandon()
 
     async def _on_asked(self, asked: Asked, *, is_learned: bool = False) -> None:  # noqa: C901, PLR0912
         """A table of requests."""
@@ -278,15 +278,15 @@ class ReplicaManager(Actor):
                     self.leading.serving.fetch(asked, request)
                 case LeaderAndIsr():
                     self.fence.check(request)
-                    new = () if is_learned else self._hosting.new_topics(request)
+                    new = () if is_learned else self.hosting.new_topics(request)
                     if new:
                         self._learn(new, asked)
                     else:
-                        asked.answer(await self._hosting.lead_or_follow(request))
+                        asked.answer(await self.hosting.lead_or_follow(request))
                         self._begin_rounds()
                 case StopReplica():
                     self.fence.check(request)
-                    asked.answer(await self._hosting.stop(request))
+                    asked.answer(await self.hosting.stop(request))
                 case UpdateMetadata():
                     self.fence.check(request)
                     self._on_update_metadata(request)
@@ -309,7 +309,7 @@ class ReplicaManager(Actor):
     def _begin_rounds(self) -> None:
         self._upkeep.begin()
         self._in_sync.begin()
-        if not self._is_learning and self._hosting.unknown_topics():
+        if not self._is_learning and self.hosting.unknown_topics():
             self._is_learning = True
             self.after(NOTE_AGAIN_MS, _LearnSettings())
 
@@ -343,7 +343,7 @@ class ReplicaManager(Actor):
         for topic in topics:
             settings = self._settings.of(topic)
             if settings is not None:
-                self._hosting.opened_logs().set_config(topic, settings.log)
+                self.hosting.opened_logs().set_config(topic, settings.log)
 
     # --- metadata ---------------------------------------------------------------------------------
 
@@ -354,7 +354,7 @@ class ReplicaManager(Actor):
         gone = self.cache.update(request)
         if gone and self.coordinator is not None:
             self.coordinator.tell(TopicsDeleted(gone))
-        self._waits.look()
+        self.waits.look()
 
     def _describe(self, request: Metadata) -> MetadataResponse:
         """What a client may know; a topic that is not there may be on its way then."""
@@ -374,14 +374,14 @@ class ReplicaManager(Actor):
 
     def _on_storage_failure(self, error: KafkaStorageError) -> None:
         """This broker has one disk: what it refuses for one log it refuses for all (B074)."""
-        if not self._hosting.is_disk_dead and not isinstance(error, LogDirOffline):
-            self._hosting.is_disk_dead = True
+        if not self.hosting.is_disk_dead and not isinstance(error, LogDirOffline):
+            self.hosting.is_disk_dead = True
             self._world.trace(LogDirWentOffline(len(self.replicas), str(error)))
             self.ref.tell(LogDirFailed(frozenset(self.replicas)))
 
     def _on_log_dir_failed(self, failed: LogDirFailed) -> None:
         """Give the replicas up, and let the controller ask what is left."""
-        self._hosting.lose(sorted(failed.partitions))
+        self.hosting.lose(sorted(failed.partitions))
         kind = LogDirEventNotificationZNode
         note = self._world.keeper.create(kind.prefix_path(), kind.encode(self._me), sequential=True)
         self.pipe(note, lambda outcome: _Noted(failed, outcome))

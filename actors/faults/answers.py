@@ -5,12 +5,11 @@ life never. Of group offsets only what clients saw counts: a commit is older tha
 answered before the other was asked for; all else may have happened in any order.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from actors.faults.invariant import Exchange, Invariant
-from actors.faults.sight import Seen, Sight
+from actors.faults.sight import Sight
 from actors.faults.violation import Violation
 from wire.codec import AnyMessage
 from wire.errors import ErrorCode
@@ -27,11 +26,11 @@ class OneAnswerARequest(Invariant):
     """I-24."""
 
     name = "I-24"
+    events = (NodeStopped,)
 
     def __init__(self, patience_ms: float = PATIENCE_MS) -> None:
         self._patience_ms = patience_ms
         self._arrived: dict[Call, list[float]] = {}  # when, for each time that it came
-        self._wrong: Violation | None = None
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """A dead broker owes nobody an answer."""
@@ -55,14 +54,9 @@ class OneAnswerARequest(Invariant):
             times.pop()
             if not times:
                 del self._arrived[call]
-        elif self._wrong is None:
+        else:
             asked = f"request {frame.correlation} of {frame.destination}"
-            self._wrong = Violation(self.name, f"{frame.source} answers {asked} once more")
-
-    def check(self, changed: Sequence[Seen], sight: Sight) -> None:
-        """Raise what was found."""
-        if self._wrong is not None:
-            raise self._wrong
+            self.found(f"{frame.source} answers {asked} once more")
 
     def check_in_the_end(self, sight: Sight, now_ms: float) -> None:
         """Nobody waits for longer than anything may take."""
@@ -89,7 +83,6 @@ class CommittedOffsetsAreNotLost(Invariant):
 
     def __init__(self) -> None:
         self._commits: dict[tuple[str, TopicPartition], list[_Commit]] = {}
-        self._wrong: Violation | None = None
 
     def on_asked(self, request: AnyMessage, begun: int) -> None:
         """What is asked for may be done, whatever is answered."""
@@ -124,18 +117,12 @@ class CommittedOffsetsAreNotLost(Invariant):
             if group == request.group_id and is_asked and partition not in failed:
                 allowed = _allowed(commits, begun)
                 read = found.get(partition, NO_OFFSET)
-                if read not in allowed and self._wrong is None:
-                    self._wrong = Violation(
-                        self.name,
+                if read not in allowed:
+                    self.found(
                         f"group {group} reads {read}; it may be {sorted(allowed)}",
                         partition=partition,
                         offsets=(read,),
                     )
-
-    def check(self, changed: Sequence[Seen], sight: Sight) -> None:
-        """Raise what was found."""
-        if self._wrong is not None:
-            raise self._wrong
 
 
 def _allowed(commits: list[_Commit], begun: int) -> set[Offset]:

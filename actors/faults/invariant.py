@@ -1,18 +1,22 @@
-"""What every invariant of the data plane is asked.
+"""What every invariant is asked.
 
-Rule: an invariant only looks. It keeps what it must remember between two looks, and raises
-Violation at the first look that shows something forbidden.
+Rule: an invariant only looks. It keeps what it must remember between two looks. What it hears, it
+judges at once and notes with `found`; what it is asked to look at, it judges by raising Violation.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import ClassVar, NamedTuple
 
+from actors.faults.calls import Call
+from actors.faults.ledger import Ledger, StateChange, TopicChange
 from actors.faults.sight import Seen, Sight
+from actors.faults.violation import Violation
 from runtime.keeper import Operation
 from runtime.simulation.tree import Tree
 from wire.codec import AnyMessage
+from wire.control import ControlResponse
 from wire.frame import Frame
-from wire.ids import BrokerId
+from wire.ids import BrokerId, TopicPartition
 from wire.trace import TraceEvent
 
 
@@ -38,6 +42,29 @@ class Invariant:
     """Something that must always hold."""
 
     name = ""
+    events: ClassVar[tuple[type[TraceEvent], ...]] = ()  # that it wants to hear of; none: of all
+
+    sight: Sight
+    ledger: Ledger
+    findings: list[Violation]
+
+    def begin(self, sight: Sight, ledger: Ledger, findings: list[Violation]) -> None:
+        """Told once what there is to look at, and where to note what is wrong."""
+        self.sight, self.ledger, self.findings = sight, ledger, findings
+
+    def found(
+        self,
+        what: str,
+        *,
+        partition: TopicPartition | None = None,
+        brokers: tuple[int, ...] = (),
+        offsets: tuple[int, ...] = (),
+    ) -> None:
+        """Note that it does not hold."""
+        violation = Violation(
+            self.name, what, partition=partition, brokers=brokers, offsets=offsets
+        )
+        self.findings.append(violation)
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """An event was left in the trace."""
@@ -50,6 +77,21 @@ class Invariant:
 
     def on_commit(self, commit: Commit) -> None:
         """A transaction was applied to ZooKeeper."""
+
+    def on_state(self, change: StateChange) -> None:
+        """A partition's state is another one in ZooKeeper."""
+
+    def on_topic(self, change: TopicChange) -> None:
+        """A topic's assignment is another one in ZooKeeper."""
+
+    def on_control_sent(self, call: Call) -> None:
+        """A control request begins its way."""
+
+    def on_control_arrived(self, call: Call) -> None:
+        """A control request has come to a node that lives."""
+
+    def on_control_answered(self, call: Call, response: ControlResponse) -> None:
+        """A control request has been answered; the answer begins its way."""
 
     def on_asked(self, request: AnyMessage, begun: int) -> None:
         """A client has asked for something."""

@@ -5,12 +5,10 @@ ISRs written, requests acknowledged. A leader may serve on until its successor t
 who count for it still follow it then. After that its ISR holds somebody who no longer does.
 """
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 from actors.faults.invariant import Exchange, Invariant
-from actors.faults.sight import Seen, Sight
-from actors.faults.violation import Violation
+from actors.faults.sight import Sight
 from wire.data import Produce, ProduceResponse
 from wire.errors import ErrorCode
 from wire.ids import TopicPartition
@@ -18,7 +16,6 @@ from wire.trace import (
     IsrChanged,
     LeaderElected,
     RecordsAppended,
-    ReplicaLeftIsr,
     ReplicaRoleChanged,
     TraceEvent,
 )
@@ -30,10 +27,10 @@ class OneLeaderAppendsPerEpoch(Invariant):
     """I-20."""
 
     name = "I-20"
+    events = (RecordsAppended,)
 
     def __init__(self) -> None:
         self._appender: dict[tuple[TopicPartition, int], str] = {}
-        self._wrong: Violation | None = None
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """Note who appends."""
@@ -41,18 +38,12 @@ class OneLeaderAppendsPerEpoch(Invariant):
             return
         partition = TopicPartition(event.topic, event.partition)
         first = self._appender.setdefault((partition, event.leader_epoch), node)
-        if first != node and self._wrong is None:
-            self._wrong = Violation(
-                self.name,
+        if first != node:
+            self.found(
                 f"{first} and {node} both append as leader of epoch {event.leader_epoch}",
                 partition=partition,
                 offsets=(event.first_offset, event.last_offset),
             )
-
-    def check(self, changed: Sequence[Seen], sight: Sight) -> None:
-        """Raise what was found."""
-        if self._wrong is not None:
-            raise self._wrong
 
 
 class _Reign(NamedTuple):
@@ -66,12 +57,12 @@ class ZombiesCannotCommit(Invariant):
     """I-21: whoever was succeeded changes no ISR, and acknowledges nothing it appended since."""
 
     name = "I-21"
+    events = (ReplicaRoleChanged, RecordsAppended, LeaderElected, IsrChanged)
 
     def __init__(self) -> None:
         self._in_office: dict[TopicPartition, _Reign] = {}
         self._elected: dict[TopicPartition, tuple[int, int]] = {}  # epoch, version of the state
         self._late: dict[TopicPartition, dict[tuple[str, int], _Reign]] = {}
-        self._wrong: Violation | None = None
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """Note who takes office, who appends after that, and who changes an ISR."""
@@ -87,8 +78,6 @@ class ZombiesCannotCommit(Invariant):
                 partition = TopicPartition(event.topic, event.partition)
                 newest = (event.leader_epoch, event.partition_epoch)
                 self._elected[partition] = max(newest, self._elected.get(partition, newest))
-            case ReplicaLeftIsr():
-                pass  # the same leader in the next epoch is no zombie
             case IsrChanged():
                 self._on_isr_changed(node, event)
 
@@ -104,9 +93,8 @@ class ZombiesCannotCommit(Invariant):
         """The version tells what came first: the answer to a write may be long under way."""
         partition = TopicPartition(event.topic, event.partition)
         epoch, version = self._elected.get(partition, (-1, -1))
-        if event.leader_epoch < epoch and event.partition_epoch > version and self._wrong is None:
-            self._wrong = Violation(
-                self.name,
+        if event.leader_epoch < epoch and event.partition_epoch > version:
+            self.found(
                 f"{node} of epoch {event.leader_epoch} wrote the ISR {event.isr} as version "
                 f"{event.partition_epoch}, after epoch {epoch} as version {version}",
                 partition=partition,
@@ -122,17 +110,11 @@ class ZombiesCannotCommit(Invariant):
         node = sight.cluster.nodes[exchange.broker].world.node
         for result in response.partitions:
             reign = self._late.get(result.partition, {}).get((node, result.base_offset))
-            if result.error_code is ErrorCode.NONE and reign is not None and self._wrong is None:
-                self._wrong = Violation(
-                    self.name,
+            if result.error_code is ErrorCode.NONE and reign is not None:
+                self.found(
                     f"{node} acknowledged what it appended after {reign.leader} had taken over "
                     f"in epoch {reign.epoch}",
                     partition=result.partition,
                     brokers=(exchange.broker,),
                     offsets=(result.base_offset,),
                 )
-
-    def check(self, changed: Sequence[Seen], sight: Sight) -> None:
-        """Raise what was found."""
-        if self._wrong is not None:
-            raise self._wrong

@@ -48,6 +48,7 @@ class Promises(Invariant):
     """Batches that every later leader must have at their offsets."""
 
     verb = ""
+    events = (LeaderElected, NodeStopped)
 
     def __init__(self) -> None:
         self._promises: dict[TopicPartition, list[Promise]] = {}

@@ -20,6 +20,7 @@ class HighWatermarksAreSound(Invariant):
     """I-18."""
 
     name = "I-18"
+    events = (HighWatermarkMoved, NodeStopped)
 
     def __init__(self) -> None:
         self._last: dict[Key, tuple[Seen, LeaderEpoch, Offset]] = {}
