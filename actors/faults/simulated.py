@@ -13,9 +13,11 @@ from msgspec import Struct, field
 
 from actors.cluster import SimulatedCluster
 from actors.conditions import NotReached
+from actors.faults.control_plane import control_plane
 from actors.faults.coverage import Coverage
 from actors.faults.invariant import Invariant
 from actors.faults.invariants import data_plane
+from actors.faults.liveness import liveness
 from actors.faults.moments import NeverCame
 from actors.faults.nemesis import random_scenario
 from actors.faults.play import Account, Play
@@ -75,8 +77,8 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
         crashes: list[ActorCrashed] = []
         sim.trace.watch([ActorCrashed], _crash_listener(cluster, crashes))
         coverage = Coverage(sim.trace)
-        await _start(cluster, scenario.controller)
         watched = Watched(sim, cluster, _all_invariants())
+        await _start(cluster, scenario.controller)
         verdict = Verdict(scenario.name, scenario.seed)
         play = Play(scenario, cluster, tell=tell)
         try:
@@ -102,7 +104,7 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
 
 
 def _all_invariants() -> tuple[Invariant, ...]:
-    return data_plane()
+    return (*control_plane(), *data_plane(), *liveness())
 
 
 async def _start(cluster: SimulatedCluster, first: int | None) -> None:
