@@ -5,9 +5,11 @@ life never. Of group offsets only what clients saw counts: a commit is older tha
 answered before the other was asked for; all else may have happened in any order.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
+from actors.coordinator.records import OFFSETS_TOPIC
 from actors.faults.invariant import Exchange, Invariant
 from actors.faults.sight import Sight
 from actors.faults.violation import Violation
@@ -81,7 +83,8 @@ class CommittedOffsetsAreNotLost(Invariant):
 
     name = "I-25"
 
-    def __init__(self) -> None:
+    def __init__(self, voided: Collection[TopicPartition] = ()) -> None:
+        self._voided = voided  # where what was committed may be gone
         self._commits: dict[tuple[str, TopicPartition], list[_Commit]] = {}
 
     def on_asked(self, request: AnyMessage, begun: int) -> None:
@@ -105,6 +108,8 @@ class CommittedOffsetsAreNotLost(Invariant):
 
     def _judge(self, begun: int, request: OffsetFetch, response: OffsetFetchResponse) -> None:
         if response.error_code is not ErrorCode.NONE:
+            return
+        if any(each.topic == OFFSETS_TOPIC for each in self._voided):
             return
         found = {
             each.partition: each.committed_offset

@@ -110,6 +110,9 @@ class ZombiesCannotCommit(Invariant):
         node = sight.cluster.nodes[exchange.broker].world.node
         for result in response.partitions:
             reign = self._late.get(result.partition, {}).get((node, result.base_offset))
+            now = self._in_office.get(result.partition)
+            if now is not None and now.leader == node:
+                continue  # it leads again, and still has the record: it is no zombie any more
             if result.error_code is ErrorCode.NONE and reign is not None:
                 self.found(
                     f"{node} acknowledged what it appended after {reign.leader} had taken over "

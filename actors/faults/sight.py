@@ -41,6 +41,7 @@ class Seen:
         "end",
         "high_watermark",
         "hosted",
+        "is_blind",
         "log",
         "node",
         "partition",
@@ -56,6 +57,7 @@ class Seen:
         self.broker = BrokerId(node.config.broker_id)
         self.partition = replica.partition
         self.hosted: HostedPartition = replica.hosted
+        self.is_blind = False  # nobody can read its log now
         self.log: Log | None = None
         self.batches: list[Batch] = []
         self.cuts = 0  # how often batches were forgotten: what was said of them is void
@@ -82,8 +84,9 @@ class Seen:
         if log is not None and (
             log is not self.log or log.cuts != self._cuts or log.log_end_offset != self.end
         ):
-            if not self._read(log):
-                return False  # nobody can read it now; it is seen when its disk is well
+            self.is_blind = not self._read(log)
+            if self.is_blind:
+                return False
             is_changed = True
         if replica.hosted is not self.hosted or replica.high_watermark != self.high_watermark:
             self.hosted, self.high_watermark = replica.hosted, replica.high_watermark
@@ -168,6 +171,10 @@ class Sight:
                     seen = self.all[key] = Seen(node, replica, self._past.pop(key, None))
                 if seen.look():
                     self._changed[key] = seen
+                elif seen.is_blind:  # it is seen again when its disk is well
+                    self._past[key] = seen.before or seen
+                    del self.all[key]
+                    self._changed.pop(key, None)
         self._bury()
 
     def of(self, partition: TopicPartition) -> list[Seen]:
