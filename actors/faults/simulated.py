@@ -27,6 +27,7 @@ from actors.faults.violation import Violation
 from actors.faults.watched import Watched
 from runtime.simulation.loop import Stalled
 from runtime.simulation.simulator import NeverQuiet, Simulator, run
+from wire.errors import ApiError
 from wire.trace import ActorCrashed, MessageHandled, Stamp, TraceEvent
 
 QUIET_MS: Final = 13_000  # in which all that is told now and then is told
@@ -94,7 +95,7 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
                 raise Violation("crash", f"{crashes[0].actor} crashed: {crashes[0].error}")
         except Violation as violation:
             _note(verdict, watched.violation or violation)
-        except (NeverCame, NotReached, NeverQuiet, Stalled, TimeoutError) as error:
+        except (ApiError, NeverCame, NotReached, NeverQuiet, Stalled, TimeoutError) as error:
             _note(verdict, watched.violation or Violation("L-0", f"{error!r}"))
         verdict.account = play.account
         verdict.virtual_ms = sim.now_ms
