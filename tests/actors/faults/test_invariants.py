@@ -4,6 +4,8 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from actors.broker import serving
+from actors.broker.purgatory import Purgatory
 from actors.cluster import SimulatedCluster
 from actors.faults.answers import CommittedOffsetsAreNotLost, OneAnswerARequest
 from actors.faults.files import IndexesAreTrue
@@ -37,7 +39,7 @@ from wire.groups import (
     OffsetFetchResponse,
     OffsetFetchResult,
 )
-from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from wire.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 from wire.message import PartitionResult
 from wire.records import Record, assign, encode_batch
 from wire.trace import IsrChanged, LeaderElected, RecordsAppended, ReplicaRoleChanged
@@ -82,9 +84,9 @@ class Scene:
         watched.raise_if_violated()
         return scene
 
-    async def produce(self, broker: int, value: bytes) -> None:
+    async def produce(self, broker: int, value: bytes, *, acks: int = -1) -> None:
         records = (ProducePartition(ORDERS, memoryview(batch_of(value))),)
-        request = Produce(acks=-1, timeout_ms=5_000, partitions=records)
+        request = Produce(acks=acks, timeout_ms=5_000, partitions=records)
         response = await self.drive.ask(broker, request, ProduceResponse)
         assert response.partitions[0].error_code is ErrorCode.NONE
 
@@ -171,6 +173,41 @@ async def test_another_record_at_the_offset_of_a_promised_one_is_found(scene_of,
     scene.replica(1).log.append_as_follower(stored(b"another", 2), now_ms=0)
 
     with pytest.raises(Violation, match=kind.name):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-7")
+async def test_an_acknowledgement_before_the_others_have_the_record_is_found(scene_of, monkeypatch):
+    scene = await scene_of(CommittedIsNeverLost())
+
+    def answer_at_once(self, waiting):
+        waiting.timer.cancel()
+        waiting.answer(tuple(waiting.results.values()))
+
+    monkeypatch.setattr(Purgatory, "wait", answer_at_once)
+    await scene.produce(1, b"four")
+
+    with pytest.raises(Violation, match="I-7 orders-0 on 1 at 3: acknowledged in epoch 0 beyond"):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-19")
+async def test_a_consumer_that_is_shown_what_is_not_committed_is_found(scene_of, monkeypatch):
+    scene = await scene_of(VisibleIsNeverLost())
+    read = serving._records
+
+    def read_all(replica, offset, limit, bound, *, is_first):
+        return read(replica, offset, limit, None, is_first=is_first)
+
+    for broker in (2, 3):
+        scene.drive.sim.cut("broker-1", f"broker-{broker}")
+    await scene.produce(1, b"four", acks=1)
+    await scene.consume(1)
+    scene.check()
+    monkeypatch.setattr(serving, "_records", read_all)
+    await scene.consume(1)
+
+    with pytest.raises(Violation, match="I-19 orders-0 on 1 at 3: shown in epoch 0 beyond"):
         scene.check()
 
 
@@ -305,6 +342,20 @@ async def test_a_follower_that_believes_more_than_its_leader_is_found(scene_of):
 async def test_a_member_of_the_isr_that_lacks_committed_records_is_found(scene_of):
     scene = await scene_of(HighWatermarksAreSound())
 
+    scene.replica(3).log.truncate_to(Offset(1))
+    scene.replica(3).high_watermark = Offset(1)
+
+    with pytest.raises(Violation, match=r"3 is in the ISR \(1, 2, 3\) and ends at 1"):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-18")
+async def test_a_successor_whom_the_leader_does_not_know_and_that_lacks_records_is_found(scene_of):
+    scene = await scene_of(HighWatermarksAreSound())
+    leader = scene.replica(1)
+
+    leader.hosted = leader.hosted.with_isr((BrokerId(1), BrokerId(2)), PartitionEpoch(0))
+    scene.check()  # ZooKeeper has broker 3 in the ISR, too, and it has everything
     scene.replica(3).log.truncate_to(Offset(1))
     scene.replica(3).high_watermark = Offset(1)
 
