@@ -3,7 +3,8 @@
 Rule: a promise is judged by the log of every leader of the same or a later epoch. A promise is void
 after an unclean election, and when nobody is left in the ISR who is alive and has kept its disk
 since it came in: what disks keep of what was not synced is a matter of luck, as in Kafka, which
-does not sync before it answers. Whoever promises must have it below its high watermark by then.
+does not sync before it answers. A promise ends with its topic; whoever gives one must have what it
+promises below its high watermark by then.
 """
 
 from collections.abc import Sequence
@@ -12,7 +13,7 @@ from typing import NamedTuple
 from actors.faults.invariant import Commit, Exchange, Invariant
 from actors.faults.sight import Key, Seen, Sight
 from actors.faults.violation import Violation
-from runtime.keeper import Create, Set
+from runtime.keeper import Check, Delete
 from wire.data import Fetch, FetchResponse, Produce, ProduceResponse
 from wire.errors import ErrorCode
 from wire.ids import NO_TIMESTAMP_MS, BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -95,9 +96,14 @@ class Promises(Invariant):
     def on_commit(self, commit: Commit) -> None:
         """Note who is in sync."""
         for operation in commit.operations:
-            if isinstance(operation, Create | Set) and operation.path.endswith("/state"):
+            if not isinstance(operation, Check) and operation.path.endswith("/state"):
                 partition = PartitionStateZNode.partition_at(operation.path)
                 if partition is None:
+                    continue
+                if isinstance(operation, Delete):  # a topic of that name will be another one
+                    self._void(partition)
+                    self._isrs.pop(partition, None)
+                    self._forgetful.pop(partition, None)
                     continue
                 state = PartitionStateZNode.decode(partition, operation.data)
                 isr = frozenset(map(int, state.isr))
