@@ -15,6 +15,7 @@ from actors.faults.scenario import (
     DeleteTopic,
     ElectLeaders,
     Load,
+    Produce,
     Reassign,
     Scenario,
     Step,
@@ -94,6 +95,10 @@ def random_scenario(
         Topic(name="orders", replicas=((1, 2, 3), (2, 3, 1))),
         Topic(name="pairs", replicas=((1, 2),), config={"min.insync.replicas": "1"}),
     )
+    sizes = {
+        "replica.fetch.max.bytes": chance.choice((300, 1 << 20)),  # a few batches, or all
+        "log.segment.bytes": chance.choice((5_000, 1 << 30)),
+    }
     dice = _Nemesis(chance)
     steps = tuple(dice.step() for _ in range(faults))
     total_ms = sum(step.after_ms or 0 for step in steps)
@@ -104,7 +109,7 @@ def random_scenario(
         seed=seed,
         session_timeout_ms=SESSION_MS,
         worlds=("simulated",),
-        overrides=OVERRIDES | (overrides or {}),
+        overrides=OVERRIDES | sizes | (overrides or {}),
         topics=topics,
         load=Load(records=records, over_ms=max(2_000, total_ms), groups=True),
         steps=steps,
@@ -137,6 +142,7 @@ class _Nemesis:
             (self._zookeeper, 2),
             (self._heal, 8),
             (self._administer, 10),
+            (self._produce, 5),
         ]
 
     def step(self) -> Step:
@@ -240,6 +246,11 @@ class _Nemesis:
     def _zookeeper(self) -> AnyFault:
         fault: AnyFault = self._pick(StopZooKeeper(), StartZooKeeper(), StartZooKeeper())
         return fault
+
+    def _produce(self) -> Any:
+        """Beside the load, for one producer waits for itself; and some do not care for safety."""
+        topic, acks = self._pick("orders", "pairs"), self._pick(-1, 1)
+        return Produce(topic=topic, partition=0, records=self._pick(1, 5, 20), acks=acks)
 
     def _administer(self) -> Any:
         replicas = tuple(self._chance.sample(BROKERS, self._pick(2, 3)))

@@ -130,6 +130,9 @@ class Play:
             return
         if step.is_awaited:
             await self._do(step)
+        elif isinstance(step.do, Produce) and step.do.may_fail:
+            self._tell(_spoken(step.do))
+            self.workload.begin(step.do)  # nobody waits for it before brokers are started again
         else:
             self._background.start(self._do(step))
 

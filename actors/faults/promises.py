@@ -3,7 +3,8 @@
 Rule: a promise is judged by the log of every leader of the same or a later epoch. A promise is void
 after an unclean election, and when nobody is left in the ISR who is alive and has kept its disk
 since it came in: what disks keep of what was not synced is a matter of luck, as in Kafka, which
-does not sync before it answers. It ends with its topic.
+does not sync before it answers. A promise ends with its topic; whoever gives one must have what it
+promises below its high watermark by then.
 """
 
 from collections.abc import Sequence
@@ -65,6 +66,20 @@ class Promises(Invariant):
         """From now on this must be there."""
         self._promises.setdefault(partition, []).append(promise)
         self._new[partition] = None
+
+    def judge_now(
+        self, partition: TopicPartition, broker: BrokerId, last: Offset, sight: Sight
+    ) -> None:
+        """No leader promises more than is committed: luck may hide that, and not for ever."""
+        seen = sight.all.get((int(broker), partition))
+        if seen is not None and seen.leads and seen.high_watermark <= last:
+            what = f"{self.verb} in epoch {seen.epoch} beyond the high watermark"
+            self.found(
+                f"{what} {seen.high_watermark}",
+                partition=partition,
+                brokers=(broker,),
+                offsets=(last,),
+            )
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """Some promises are over."""
@@ -199,6 +214,7 @@ class CommittedIsNeverLost(Promises):
                     result.partition, Promise(Offset(shift), last, crc, epoch, exchange.broker)
                 )
                 shift = Offset(last + 1)
+            self.judge_now(result.partition, exchange.broker, Offset(shift - 1), sight)
 
 
 class VisibleIsNeverLost(Promises):
@@ -217,8 +233,12 @@ class VisibleIsNeverLost(Promises):
         for result in response.partitions:
             epoch = _epoch_of(exchange.broker, result.partition, sight)
             if result.records and epoch is not None:
-                for promise in _promises_of(result.records, epoch, exchange.broker):
+                promises = _promises_of(result.records, epoch, exchange.broker)
+                for promise in promises:
                     self.promise(result.partition, promise)
+                if promises:
+                    last = promises[-1].last_offset
+                    self.judge_now(result.partition, exchange.broker, last, sight)
 
 
 def _number(node: str) -> int:

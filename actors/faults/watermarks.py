@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from actors.faults.invariant import Invariant
 from actors.faults.sight import Key, Seen, Sight
 from actors.faults.violation import Violation
-from wire.ids import LeaderEpoch, Offset, TopicPartition
+from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from wire.trace import HighWatermarkMoved, NodeStopped, TraceEvent
 
 
@@ -65,15 +65,23 @@ class HighWatermarksAreSound(Invariant):
         if not seen.leads and seen.high_watermark > max(before[2], told):
             raise _violation(seen, f"follower's is beyond the leader's {told}", seen.high_watermark)
 
+    def _members(self, leader: Seen) -> tuple[BrokerId, ...]:
+        """Whom it counts as in sync, and whom ZooKeeper lets succeed it: it may not know yet."""
+        known = self.ledger.states.get(leader.partition)
+        isr = leader.hosted.isr
+        if known is None or known.state.leader != leader.broker:
+            return isr
+        return tuple(dict.fromkeys((*isr, *known.state.isr)))
+
     def _judge_members(self, leader: Seen, sight: Sight) -> None:
-        for member in leader.hosted.isr:
+        for member in self._members(leader):
             seen = sight.all.get((int(member), leader.partition))
             if seen is None or seen is leader or self._may_have_less(seen, leader):
                 continue
             if seen.end < leader.high_watermark:
                 raise _violation(
                     leader,
-                    f"{member} is in the ISR {leader.hosted.isr} and ends at {seen.end}",
+                    f"{member} is in the ISR {self._members(leader)} and ends at {seen.end}",
                     leader.high_watermark,
                 )
 
