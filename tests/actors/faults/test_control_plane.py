@@ -602,6 +602,24 @@ async def test_an_order_to_delete_what_is_assigned_is_found(sim):
     fires(planted, "I-13 orders-0: broker-1 has a replica of 3 deleted")
 
 
+async def test_an_order_to_delete_what_is_being_added_and_in_sync_is_found(sim):
+    planted = await Planted.with_topic(sim, DataIsDeletedOnPurpose())
+    planted.write_topic("broker-1", 1, 2, 3, adding_replicas=(BrokerId(3),))
+    planted.send(1, 3, stop(delete=True))
+
+    fires(planted, "I-13 orders-0: broker-1 has a replica of 3 deleted")  # it is in sync
+
+
+async def test_an_order_to_delete_what_is_added_again_and_not_in_sync_is_none(sim):
+    planted = await Planted.with_topic(sim, DataIsDeletedOnPurpose())
+    planted.write_state("broker-1", isr=(1, 2))
+    planted.write_topic("broker-1", 1, 2, 3, adding_replicas=(BrokerId(3),))
+
+    planted.send(1, 3, stop(delete=True))
+
+    planted.check()
+
+
 async def test_an_order_to_delete_what_is_to_be_deleted_is_none(sim):
     planted = await Planted.with_topic(sim, DataIsDeletedOnPurpose())
 
