@@ -32,7 +32,7 @@ from actors.broker.log.storage import Storage
 from runtime.files import Disk, DiskError
 from wire.errors import CorruptRecordBatch, KafkaStorageError, OffsetOutOfRange
 from wire.ids import NO_PRODUCER_ID, NO_TIMESTAMP_MS, LeaderEpoch, Offset
-from wire.records import Buffer
+from wire.records import BatchHeader, Buffer
 
 
 class Log(DurableLog):
@@ -123,6 +123,11 @@ class Log(DurableLog):
             has_rolled=False,
             is_duplicate=True,
         )
+
+    def is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Whether it is the last batch of an idempotent producer: none goes without a trace."""
+        known = None if self.producers is None else self.producers.states.get(header.producer_id)
+        return known is not None and known.last_offset == header.last_offset
 
     def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
         """A new leader's first act; where a topic's znodes were removed, epochs begin anew."""

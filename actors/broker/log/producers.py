@@ -9,7 +9,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from wire.errors import ErrorCode, exception_of
-from wire.ids import NO_SEQUENCE, Offset, ProducerEpoch, ProducerId
+from wire.ids import NO_OFFSET, NO_SEQUENCE, Offset, ProducerEpoch, ProducerId
 from wire.records import BatchHeader
 
 OutOfOrderSequence: Final = exception_of(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
@@ -61,6 +61,11 @@ class KnownProducer(NamedTuple):
     def last_sequence(self) -> int:
         """Of its last record, or NO_SEQUENCE."""
         return self.batches[-1].last_sequence if self.batches else NO_SEQUENCE
+
+    @property
+    def last_offset(self) -> Offset:
+        """Of its last record, or NO_OFFSET."""
+        return self.batches[-1].last_offset if self.batches else NO_OFFSET
 
 
 class ProducerStates:

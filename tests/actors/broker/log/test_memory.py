@@ -10,7 +10,8 @@ from crc32c import crc32c
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from actors.broker.log.config import LogConfig
+from actors.broker.log.cleaner import clean
+from actors.broker.log.config import CleanupPolicy, LogConfig
 from actors.broker.log.log import Log
 from actors.broker.log.producers import OutOfOrderSequence, ProducerStates
 from actors.broker.log.snapshots import decode_snapshot, encode_snapshot
@@ -269,6 +270,29 @@ def test_the_oldest_snapshot_is_kept_for_a_log_that_is_cut_far_back(disk):
     assert send(again, 3) == [4]
     with pytest.raises(OutOfOrderSequence):
         send(again, 5)
+
+
+async def test_compaction_leaves_the_last_batch_of_a_producer_without_its_records(disk):
+    config = LogConfig(segment_bytes=400, cleanup_policy=frozenset({CleanupPolicy.COMPACT}))
+    log = opened(disk, config)
+    keyed = [Record(offset=Offset(0), timestamp_ms=NOW_MS, key=b"k", value=b"v")]
+    for sequence in range(3):
+        stamp = ProducerStamp(
+            producer_id=ProducerId(7), producer_epoch=ProducerEpoch(0), base_sequence=sequence
+        )
+        log.append_as_leader(encode_batch(keyed, producer=stamp), EPOCH, NOW_MS)
+    append(log, *[b"later"] * 12)
+    await log.flush()
+
+    await clean(disk, log, config, first_dirty=Offset(0), first_uncleanable=log.recovery_point)
+
+    left = [(h.base_sequence, h.record_count) for h in headers_of(log) if h.producer_id == 7]
+    assert left == [(2, 0)]
+    for offset in snapshots(disk):
+        disk.remove(f"{FOLDER}/{offset:020}.snapshot")
+    log.abandon()
+    again = opened(disk, config)
+    assert again.append_as_leader(encode_batch(keyed, producer=stamp), EPOCH, NOW_MS).is_duplicate
 
 
 def test_a_log_that_begins_anew_knows_nobody(disk):
