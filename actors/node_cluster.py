@@ -312,7 +312,7 @@ class NodeCluster:
         """What any Kafka client is given to begin with: the brokers that are up."""
         up = (node for node in self.nodes.values() if node.system.is_up)
         found = (each for node in up for each in node.endpoints if each.listener == KAFKA)
-        return ",".join(f"{each.host}:{each.port}" for each in found)
+        return ",".join(each.address for each in found)
 
     def log_folder(self, broker: int) -> Path | None:
         """Where a broker's logs are, if they are files."""
