@@ -220,6 +220,7 @@ class ReplicaManager(Actor):
                 await self.hosting.load()
             case Registered():
                 self.fence.broker_epoch = message.broker_epoch
+                self.cache.cluster_id = message.cluster_id
             case AwaitMetadata():
                 self.waits.begin(message)
             case TopicConfigChanged():
@@ -298,7 +299,7 @@ class ReplicaManager(Actor):
                 case Metadata():
                     asked.answer(self._describe(request))
                 case DescribeCluster():
-                    asked.answer(self.cache.describe_cluster())
+                    asked.answer(self.cache.describe_cluster(request.listener))
                 case _:
                     raise UnsupportedVersion(type(request).__name__)
         except ApiError as error:
