@@ -7,7 +7,24 @@ does the documentation.
 from collections.abc import Mapping
 from typing import Final
 
-from actors.doors.kafka import api_versions, fetch, list_offsets, metadata, produce
+from actors.doors.kafka import (
+    api_versions,
+    delete_groups,
+    describe_groups,
+    fetch,
+    find_coordinator,
+    heartbeat,
+    join_group,
+    leave_group,
+    list_groups,
+    list_offsets,
+    metadata,
+    offset_commit,
+    offset_delete,
+    offset_fetch,
+    produce,
+    sync_group,
+)
 from actors.doors.kafka.call import Api
 
 APIS: Final[tuple[Api, ...]] = (
@@ -15,6 +32,17 @@ APIS: Final[tuple[Api, ...]] = (
     fetch.API,
     list_offsets.API,
     metadata.API,
+    offset_commit.API,
+    offset_fetch.API,
+    find_coordinator.API,
+    join_group.API,
+    heartbeat.API,
+    leave_group.API,
+    sync_group.API,
+    describe_groups.API,
+    list_groups.API,
     api_versions.API,
+    delete_groups.API,
+    offset_delete.API,
 )
 BY_KEY: Final[Mapping[int, Api]] = {each.key: each for each in APIS}
