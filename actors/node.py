@@ -25,6 +25,7 @@ from actors.broker.shutdown import say_goodbye
 from actors.config import BrokerConfig
 from actors.controller.controller import Controller
 from actors.coordinator.coordinator import GroupCoordinator
+from actors.coordinator.transaction_coordinator import TransactionCoordinator
 from runtime.ref import Ref
 from runtime.system import System
 from runtime.world import World
@@ -99,6 +100,7 @@ class Node:
         self._actors = {
             "replica-manager": self.replica_manager,
             "group-coordinator": coordinator,
+            "transaction-coordinator": TransactionCoordinator(world, config),
             "controller": self.controller,
             "administrator": self._administrator,
             "config-watcher": watcher,
