@@ -26,6 +26,7 @@ from actors.broker.shutdown import say_goodbye
 from actors.config import BrokerConfig
 from actors.controller.controller import Controller
 from actors.coordinator.coordinator import GroupCoordinator
+from actors.coordinator.transaction_coordinator import TransactionCoordinator
 from actors.doors.kafka.door import KafkaDoor
 from actors.names import node_name
 from runtime.listener import Listener
@@ -100,6 +101,7 @@ class Node:
         self._actors = {
             "replica-manager": self.replica_manager,
             "group-coordinator": coordinator,
+            "transaction-coordinator": TransactionCoordinator(world, config),
             "controller": self.controller,
             "administrator": self._administrator,
             "config-watcher": watcher,

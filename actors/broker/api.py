@@ -49,6 +49,7 @@ from wire.metadata import (
 from wire.observation import Observe, ObserveResponse
 from wire.parted import pack, unpack
 from wire.trace import FrameRefused
+from wire.transactions import InitProducerId
 
 ROUTES: Final[Mapping[type[Message], str]] = {
     LeaderAndIsr: "replica-manager",
@@ -73,6 +74,7 @@ ROUTES: Final[Mapping[type[Message], str]] = {
     DescribeGroups: "group-coordinator",
     DeleteGroups: "group-coordinator",
     OffsetDelete: "group-coordinator",
+    InitProducerId: "transaction-coordinator",
     ControlledShutdown: "controller",
     ElectLeaders: "controller",
     AlterPartitionReassignments: "controller",

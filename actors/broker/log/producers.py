@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 
 from wire.errors import ErrorCode, exception_of
 from wire.ids import NO_OFFSET, NO_SEQUENCE, Offset, ProducerEpoch, ProducerId
-from wire.records import BatchHeader
+from wire.records import BatchHeader, sequence_after
 
 OutOfOrderSequence: Final = exception_of(ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER)
 InvalidProducerEpoch: Final = exception_of(ErrorCode.INVALID_PRODUCER_EPOCH)
@@ -18,13 +18,6 @@ InvalidProducerEpoch: Final = exception_of(ErrorCode.INVALID_PRODUCER_EPOCH)
 BATCHES_KEPT: Final = 5  # as many as a producer may have in flight
 MOST_PRODUCERS: Final = 50_000  # of one log; the one that was silent longest makes room
 NO_COORDINATOR_EPOCH: Final = -1
-
-_SEQUENCES: Final = 2**31  # after the last comes 0
-
-
-def sequence_after(sequence: int, count: int) -> int:
-    """So many further on; after the last comes 0."""
-    return (sequence + count) % _SEQUENCES
 
 
 class WrittenBatch(NamedTuple):

@@ -9,10 +9,16 @@ from actors.broker.log.producers import (
     InvalidProducerEpoch,
     OutOfOrderSequence,
     ProducerStates,
-    sequence_after,
 )
 from wire.ids import LeaderEpoch, Offset, ProducerEpoch, ProducerId
-from wire.records import BatchHeader, ProducerStamp, Record, decode_header, encode_batch
+from wire.records import (
+    BatchHeader,
+    ProducerStamp,
+    Record,
+    decode_header,
+    encode_batch,
+    sequence_after,
+)
 
 NOW_MS = 1_000
 LAST = 2**31 - 1
