@@ -24,6 +24,7 @@ class BrokerLife:
         self.address = ""  # where it listens, or did
         self.seen: ObserveResponse | None = None
         self.is_silent = False
+        self.orders: dict[int, Promise[str]] = {}  # faults that it was told to do to itself
 
     @property
     def is_alive(self) -> bool:

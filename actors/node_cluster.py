@@ -79,19 +79,21 @@ class Universe(Protocol):
     def lose(self, world: World) -> None:
         """The node is dead: nothing of it speaks any more."""
 
-    def kill(self, node: str, *, process_only: bool = False) -> None:
+    # What breaks something answers the fault's number.
+
+    def kill(self, node: str, *, process_only: bool = False) -> int:
         """End a node as a power cut would, or only its process."""
 
-    def pause(self, node: str) -> None:
+    def pause(self, node: str) -> int:
         """Freeze a node."""
 
-    def resume(self, node: str) -> None:
-        """Let a frozen node go on."""
+    def resume(self, node: str) -> int:
+        """Let a frozen node go on; the answer is the number of its pause."""
 
-    async def expire(self, node: str) -> None:
+    async def expire(self, node: str) -> int:
         """End a node's ZooKeeper session."""
 
-    def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
+    def cut(self, source: str, destination: str, *, one_way: bool = False) -> int:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
 
     def mend(self, source: str, destination: str, *, one_way: bool = False) -> None:
@@ -233,9 +235,9 @@ class NodeCluster:
         """Start ZooKeeper again."""
         raise ValueError("this ZooKeeper is not ours to start")
 
-    def kill(self, broker: int, *, process_only: bool = False) -> None:
-        """End a broker as a power cut would, or only its process."""
-        self.universe.kill(self._node(broker).world.node, process_only=process_only)
+    def kill(self, broker: int, *, process_only: bool = False) -> int:
+        """End a broker as a power cut would, or only its process; the answer is its number."""
+        return self.universe.kill(self._node(broker).world.node, process_only=process_only)
 
     @property
     def controller(self) -> Node | None:

@@ -13,7 +13,7 @@ from typing import Any, Final, Self
 import msgspec
 
 from actors.broker_life import BrokerLife
-from actors.broker_process import Left, Order, Ready, Said
+from actors.broker_process import Left, Obeyed, Order, Ready, Said
 from actors.client.admin import Admin
 from actors.client.connection import Connection
 from actors.client.consumer import Consumer
@@ -46,6 +46,7 @@ MODULE: Final = "actors.commands.run_broker"
 START_MS: Final = 60_000
 LOOK_MS: Final = 1_000  # a broker that takes longer to show itself is silent
 LEAVE_S: Final = 60.0
+ORDER_MS: Final = 2_000
 FAULTS: Final = (FaultInjected, FaultHealed)  # the hand itself tells of them, once for all
 
 
@@ -245,12 +246,31 @@ class ProcessCluster:
         """Have a broker do something to itself."""
         child = self.lives[broker].child
         assert child is not None, "it was started"
+        if order.what == "apply":
+            self.lives[broker].orders[order.number] = Promise()
         child.send(msgspec.json.encode(order).decode())
+
+    async def obeyed(self, broker: int, number: int) -> str:
+        """Wait until it has done an order of that number; why it could not, if it could not.
+
+        One that stands still does it when it goes on; one that has died, in its next life.
+        """
+        life = self.lives[broker]
+        promise = life.orders[number]
+        try:
+            if life.is_paused or not await promise.settled(ORDER_MS):
+                return ""
+            return await promise
+        finally:
+            life.orders.pop(number, None)
 
     def _on_line(self, life: BrokerLife, line: str) -> None:
         said: Said = msgspec.json.decode(line, type=Said)
         if isinstance(said, Ready):
             life.ready.keep(said)
+        elif isinstance(said, Obeyed):
+            if said.number in life.orders:
+                life.orders[said.number].keep(said.refusal)
         elif isinstance(said, Left):
             event = from_json(said.event)
             if not isinstance(event, FAULTS):

@@ -145,7 +145,7 @@ class Play:
         self.account.injected += 1
         if isinstance(done.fault, FillDisk | FailDisk | LoseUnsynced):
             self._sick.add(int(done.fault.broker))
-        self._tell(done.sentence)
+        self._tell(done.line)
 
     async def _act(self, action: Any) -> None:
         self._tell(_spoken(action))
