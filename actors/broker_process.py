@@ -28,7 +28,7 @@ from runtime.keeper import KeeperError
 from runtime.main import Sentence
 from runtime.real import RealProcess
 from runtime.tasks import Promise, Tasks
-from wire.trace import Stamp, to_json
+from wire.trace import EVENTS, Stamp, to_json
 
 
 class Ready(msgspec.Struct, tag=True, frozen=True):
@@ -54,8 +54,8 @@ class Left(msgspec.Struct, tag=True, frozen=True):
 class Order(msgspec.Struct, frozen=True):
     """Supervisor → broker: break something, or mend it."""
 
-    what: str  # "expire", "cut", "mend", "heal", "apply" or "undo"
-    other: str = ""  # the other end of a link: a node's name, or "zookeeper"
+    what: str  # "expire", "cut", "mend", "heal", "apply", "undo" or "watch"
+    other: str = ""  # the other end of a link, a node's name or "zookeeper"; a kind of event
     one_way: bool = False
     number: int = 0  # of a fault
     fault: AnyFault | None = None
@@ -169,11 +169,19 @@ async def _obey(cluster: OneBroker, down: Promise[str], say: Callable[[Said], No
             say(Obeyed(order.number, _apply(local, order.fault, order.number)))
         elif order.what == "undo":
             local.undo(order.number)
+        elif order.what == "watch":
+            _watch(cluster, order.other, say)
         else:
             raise ValueError(f"{order.what!r} is no order")
     await tasks.close()
     cluster.universe.kill(me)
     down.keep("its supervisor is gone")
+
+
+def _watch(cluster: OneBroker, kind: str, say: Callable[[Said], None]) -> None:
+    """Tell of these events, too; of most the supervisor hears anyhow."""
+    wanted = [each for each in EVENTS if each.__name__ == kind and each not in TELLERS]
+    cluster.watch(wanted, lambda stamp, event: say(Left(stamp, to_json(event))))
 
 
 async def _expire(cluster: OneBroker, me: str) -> None:

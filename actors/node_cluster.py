@@ -5,7 +5,7 @@ node. A node that goes down by itself is noticed, its World cut off; the others 
 keeps its port from one life to the next.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -25,10 +25,11 @@ from runtime.keeper import KeeperError, SessionState
 from runtime.system import STOPPED, System
 from runtime.tampering import Tamper, WatchTamper
 from runtime.tasks import Bell
-from runtime.tracing import Trace
+from runtime.tracing import Listener, Trace
 from runtime.world import Clock, Dice, Network, World
 from wire.ids import BrokerId, Endpoint
 from wire.observation import Metric, Observe
+from wire.trace import TraceEvent
 from wire.znodes import TopicsZNode
 
 LISTENER: Final = "INTERNAL"  # our own door: msgpack frames over a WebSocket
@@ -241,6 +242,19 @@ class NodeCluster:
     def kill(self, broker: int, *, process_only: bool = False) -> int:
         """End a broker as a power cut would, or only its process; the answer is its number."""
         return self.universe.kill(self._node(broker).world.node, process_only=process_only)
+
+    @property
+    def world(self) -> Universe:
+        """Where the brokers live."""
+        return self.universe
+
+    def is_up(self, broker: int) -> bool:
+        """Whether a broker runs."""
+        return broker in self.nodes and self.nodes[broker].system.is_up
+
+    def watch(self, kinds: Iterable[type[TraceEvent]], hear: Listener) -> Callable[[], None]:
+        """Hear of events of these kinds, wherever they are left; the answer stops that."""
+        return self.universe.trace.watch(kinds, hear)
 
     @property
     def controller(self) -> Node | None:

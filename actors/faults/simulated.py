@@ -20,6 +20,7 @@ from actors.faults.invariants import data_plane
 from actors.faults.liveness import liveness
 from actors.faults.moments import NeverCame
 from actors.faults.nemesis import random_scenario
+from actors.faults.node_hand import NodeHand
 from actors.faults.play import Account, Play
 from actors.faults.promises import Promises
 from actors.faults.scenario import Scenario
@@ -81,7 +82,7 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
         watched = Watched(sim, cluster, _all_invariants())
         await _start(cluster, scenario.controller)
         verdict = Verdict(scenario.name, scenario.seed, expected=scenario.violated)
-        play = Play(scenario, cluster, tell=tell)
+        play = Play(scenario, cluster, NodeHand(cluster), tell=tell)
         try:
             play.voided = lambda: void_partitions(watched.invariants.all)
             await play.run()
