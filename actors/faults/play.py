@@ -239,6 +239,11 @@ class Play:
         self.account.acknowledged = self.workload.acknowledged
         self.account.failed = self.workload.failed
 
+    async def heal(self) -> None:
+        """Undo what was done, although it is not played to its end."""
+        with suppress(FaultRefused, *REFUSALS):
+            await self.injector.heal_all()
+
     async def _start_all(self) -> None:
         for _ in range(STARTING):
             for broker in [b for b in self._cluster.brokers if not self._cluster.is_up(b)]:
