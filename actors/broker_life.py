@@ -25,6 +25,7 @@ class BrokerLife:
         self.kafka = ""  # and where for Kafka's clients
         self.seen: ObserveResponse | None = None
         self.is_silent = False
+        self.orders: dict[int, Promise[str]] = {}  # faults that it was told to do to itself
 
     @property
     def is_alive(self) -> bool:

@@ -69,10 +69,12 @@ class LocalFaults:
         if undo is not None:
             undo()
 
-    def undo_all(self) -> None:
-        """Mend all."""
-        for number in tuple(self._undo):
+    def undo_all(self) -> tuple[int, ...]:
+        """Mend all; the answer is what was mended."""
+        numbers = tuple(self._undo)
+        for number in numbers:
             self.undo(number)
+        return numbers
 
     def _tamper(self, fault: OnLink, number: int) -> Undo:
         wants = Addressed(fault, self._universe.random(f"fault/{number}"))

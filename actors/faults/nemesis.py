@@ -9,6 +9,8 @@ nothing allows unclean elections.
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from actors.faults.scenario import (
     AddPartitions,
     CreateTopic,
@@ -53,6 +55,11 @@ FAULTS: Final = 30
 RECORDS: Final = 500
 SESSION_MS: Final = 1_000
 GAPS_MS: Final = (0, 5, 50, 400, 1_500)  # between two faults, at most
+REAL_GAPS_MS: Final = (0, 50, 400, 1_500, 4_000)
+REAL_SESSION_MS: Final = 3_000
+REAL_RECORDS_S: Final = 50
+MOST_RECORDS: Final = 1_000_000
+MOST_STEPS: Final = 10_000
 MESSAGES: Final = (
     "LeaderAndIsr",
     "LeaderAndIsrResponse",
@@ -80,6 +87,7 @@ OVERRIDES: Final[dict[str, Any]] = {
     "offsets.topic.num.partitions": 1,
     "log.index.interval.bytes": 0,
 }
+REAL_OVERRIDES: Final[dict[str, Any]] = {"replica.lag.time.max.ms": 5_000}
 
 
 def random_scenario(
@@ -116,11 +124,42 @@ def random_scenario(
     )
 
 
+def lasting_scenario(seed: int, chance: Dice, *, for_ms: float) -> Scenario:
+    """A random scenario for a real cluster, where everything takes a while."""
+    dice = _Nemesis(chance, gaps_ms=REAL_GAPS_MS, session_ms=REAL_SESSION_MS)
+    steps: list[Step] = []
+    left_ms = for_ms
+    while True:
+        step = dice.step()
+        left_ms -= step.after_ms or 0
+        if left_ms < 0 or len(steps) == MOST_STEPS:
+            break
+        steps.append(step)
+    scenario = random_scenario(seed, chance, faults=0, overrides=REAL_OVERRIDES)
+    records = max(1, min(MOST_RECORDS, round(for_ms / 1000 * REAL_RECORDS_S)))
+    return msgspec.structs.replace(
+        scenario,
+        name=f"random-{seed}",
+        worlds=("real",),
+        session_timeout_ms=REAL_SESSION_MS,
+        load=Load(records=records, over_ms=for_ms, groups=True),
+        steps=tuple(steps),
+    )
+
+
 class _Nemesis:
     """Chooses."""
 
-    def __init__(self, chance: Dice) -> None:
+    def __init__(
+        self,
+        chance: Dice,
+        *,
+        gaps_ms: tuple[float, ...] = GAPS_MS,
+        session_ms: float = SESSION_MS,
+    ) -> None:
         self._chance = chance
+        self._gaps_ms = gaps_ms
+        self._session_ms = session_ms
         self._topics = 0
         self._down: set[int] = set()  # as far as can be told beforehand
         self._paused: set[int] = set()
@@ -147,7 +186,7 @@ class _Nemesis:
 
     def step(self) -> Step:
         """One of them, some time after the last."""
-        after_ms = round(self._chance.choice(GAPS_MS) * self._chance.random(), 3)
+        after_ms = round(self._chance.choice(self._gaps_ms) * self._chance.random(), 3)
         make = self._chance.choices(
             [kind for kind, _ in self._kinds], [weight for _, weight in self._kinds]
         )[0]
@@ -187,7 +226,7 @@ class _Nemesis:
         return Restart(broker=broker)
 
     def _pause(self) -> AnyFault:
-        duration = round(SESSION_MS * 2 * self._chance.random(), 3)
+        duration = round(self._session_ms * 2 * self._chance.random(), 3)
         broker, for_ms = self._broker(), self._pick(None, duration, duration)
         if for_ms is None:
             self._paused.add(broker)

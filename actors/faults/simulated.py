@@ -19,7 +19,8 @@ from actors.faults.invariant import Invariant
 from actors.faults.invariants import data_plane
 from actors.faults.liveness import liveness
 from actors.faults.moments import NeverCame
-from actors.faults.nemesis import random_scenario
+from actors.faults.nemesis import lasting_scenario, random_scenario
+from actors.faults.node_hand import NodeHand
 from actors.faults.play import Account, Play
 from actors.faults.promises import Promises
 from actors.faults.scenario import Scenario
@@ -55,14 +56,28 @@ class Verdict(Struct):
         return self.invariant == self.expected
 
 
-def judge(scenario: Scenario, *, tell: Tell | None = None, is_traced: bool = False) -> Verdict:
-    """Play it in a simulator of its own; with is_traced the verdict has causes and a digest."""
-    return run(lambda: _judge(scenario, tell, is_traced))
+def judge(
+    scenario: Scenario,
+    *,
+    tell: Tell | None = None,
+    is_traced: bool = False,
+    narrate: Callable[[SimulatedCluster], Tell] | None = None,
+) -> Verdict:
+    """Play it in a simulator of its own; with is_traced the verdict has causes and a digest.
+
+    What is done is told by `tell`; or by what `narrate` makes of the cluster, once it is up.
+    """
+    return run(lambda: _judge(scenario, narrate or (lambda _: tell), is_traced))
 
 
 def scenario_of_seed(seed: int, **options: Any) -> Scenario:
     """The random scenario of a seed."""
     return random_scenario(seed, _dice(seed), **options)
+
+
+def lasting_scenario_of_seed(seed: int, *, for_ms: float) -> Scenario:
+    """The random scenario of a seed for a real cluster."""
+    return lasting_scenario(seed, _dice(seed), for_ms=for_ms)
 
 
 def _dice(seed: int) -> Any:
@@ -71,7 +86,9 @@ def _dice(seed: int) -> Any:
     return Random(f"{seed}/nemesis")
 
 
-async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verdict:
+async def _judge(
+    scenario: Scenario, narrate: Callable[[SimulatedCluster], Tell | None], is_traced: bool
+) -> Verdict:
     async with Simulator(
         seed=scenario.seed, session_timeout_ms=scenario.session_timeout_ms, recording=is_traced
     ) as sim:
@@ -82,7 +99,7 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
         watched = Watched(sim, cluster, _all_invariants())
         await _start(cluster, scenario.controller)
         verdict = Verdict(scenario.name, scenario.seed, expected=scenario.violated)
-        play = Play(scenario, cluster, tell=tell)
+        play = Play(scenario, cluster, NodeHand(cluster), tell=narrate(cluster))
         try:
             play.voided = lambda: void_partitions(watched.invariants.all)
             await play.run()
