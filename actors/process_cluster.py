@@ -48,7 +48,6 @@ MODULE: Final = "actors.commands.run_broker"
 START_MS: Final = 60_000
 LOOK_MS: Final = 1_000  # a broker that takes longer to show itself is silent
 LEAVE_S: Final = 60.0
-ORDER_MS: Final = 2_000
 FAULTS: Final = (FaultInjected, FaultHealed)  # the hand itself tells of them, once for all
 
 
@@ -102,6 +101,11 @@ class ProcessCluster:
         if self._embedded is None:
             raise FaultRefused("this ZooKeeper is not ours to start")
         await self._embedded.start()
+
+    @property
+    def stage(self) -> Self:
+        """Where scenarios are played."""
+        return self
 
     @property
     def world(self) -> None:
@@ -272,22 +276,8 @@ class ProcessCluster:
         child = self.lives[broker].child
         assert child is not None, "it was started"
         if order.what == "apply":
-            self.lives[broker].orders[order.number] = Promise()
+            self.lives[broker].is_told(order.number)
         child.send(msgspec.json.encode(order).decode())
-
-    async def obeyed(self, broker: int, number: int) -> str:
-        """Wait until it has done an order of that number; why it could not, if it could not.
-
-        One that stands still does it when it goes on; one that has died, in its next life.
-        """
-        life = self.lives[broker]
-        promise = life.orders[number]
-        try:
-            if life.is_paused or not await promise.settled(ORDER_MS):
-                return ""
-            return await promise
-        finally:
-            life.orders.pop(number, None)
 
     def _on_line(self, life: BrokerLife, line: str) -> None:
         said: Said = msgspec.json.decode(line, type=Said)
@@ -296,8 +286,7 @@ class ProcessCluster:
             for kind in self._hearing.asked:
                 self.order(life.broker, Order("watch", kind))
         elif isinstance(said, Obeyed):
-            if said.number in life.orders:
-                life.orders[said.number].keep(said.refusal)
+            life.has_obeyed(said.number, said.refusal)
         elif isinstance(said, Left):
             event = from_json(said.event)
             if not isinstance(event, FAULTS):

@@ -121,7 +121,7 @@ def random_scenario(
 
 def lasting_scenario(seed: int, chance: Dice, *, for_ms: float) -> Scenario:
     """A random scenario for a real cluster, where everything takes a while."""
-    dice = _Nemesis(chance, gaps_ms=REAL_GAPS_MS, session_ms=REAL_SESSION_MS)
+    dice = _Nemesis(chance, gaps_ms=REAL_GAPS_MS, session_ms=REAL_SESSION_MS, most_down=1)
     steps: list[Step] = []
     left_ms = for_ms
     while True:
@@ -151,8 +151,10 @@ class _Nemesis:
         *,
         gaps_ms: tuple[float, ...] = GAPS_MS,
         session_ms: float = SESSION_MS,
+        most_down: int | None = None,  # brokers at a time, if somebody counts
     ) -> None:
         self._chance = chance
+        self._most_down = most_down
         self._gaps_ms = gaps_ms
         self._session_ms = session_ms
         self._topics = 0
@@ -199,16 +201,21 @@ class _Nemesis:
         return who
 
     def _kill(self) -> AnyFault:
-        return Kill(broker=self._falling(), process_only=True)
+        return self._restart_instead() or Kill(broker=self._falling(), process_only=True)
 
     def _power_cut(self) -> AnyFault:
-        return Kill(broker=self._falling())
+        return self._restart_instead() or Kill(broker=self._falling())
 
     def _shut_down(self) -> AnyFault:
-        return ShutDown(broker=self._falling())
+        return self._restart_instead() or ShutDown(broker=self._falling())
+
+    def _restart_instead(self) -> AnyFault | None:
+        """Where a start takes seconds, a cluster that is mostly down would show nothing."""
+        is_enough = self._most_down is not None and len(self._down) >= self._most_down
+        return self._restart() if is_enough else None
 
     def _falling(self) -> int | str:
-        who = self._who()
+        who = self._who() if self._most_down is None else self._broker()
         if isinstance(who, int):
             self._down.add(who)
             self._paused.discard(who)

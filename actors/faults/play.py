@@ -20,6 +20,7 @@ from actors.faults.moments import Moments, NeverCame, holds, matches
 from actors.faults.scenario import (
     KINDS_OF_EVENTS,
     AddPartitions,
+    BadScenario,
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
@@ -42,7 +43,7 @@ from runtime.network import NetworkError
 from runtime.ref import ActorGone, AskTimedOut
 from runtime.tasks import Tasks, within
 from wire.admin import ElectionType
-from wire.errors import ApiError, MalformedMessage, TopicAlreadyExists
+from wire.errors import ApiError, MalformedMessage, TopicAlreadyExists, UnknownTopicOrPartition
 from wire.ids import NO_BROKER, TopicPartition
 from wire.trace import LeaderElected, Stamp, TraceEvent
 
@@ -88,6 +89,7 @@ class Play:
         self.workload = Workload(cluster, cluster.clock, scenario.topics)
         self._background = Tasks(self._crashed)
         self._crashes: list[Exception] = []
+        self._own: list[str] = []  # topics that were made here
         self._sick: set[int] = set()  # brokers whose disk was touched
         self._unclean: set[TopicPartition] = set()
         self._named: dict[str, int] = {}  # steps, and the numbers of what they broke
@@ -121,8 +123,13 @@ class Play:
         admin = self._cluster.admin()
         for topic in self.scenario.topics:
             replicas = dict(enumerate(topic.replicas))
-            with suppress(TopicAlreadyExists):  # then it must be as it is wanted
+            try:
                 await admin.create_topic(topic.name, assignments=replicas, configs=topic.config)
+            except TopicAlreadyExists:  # and others may have written there
+                raise BadScenario(
+                    f"topic {topic.name} is there already: a scenario brings its own"
+                ) from None
+            self._own.append(topic.name)
         await self._cluster.until(self._has_all_topics)
         admin.close()
 
@@ -191,6 +198,7 @@ class Play:
                         configs=action.config,
                         timeout_ms=ACTION_MS,
                     )
+                    self._own.append(action.topic)
                 case DeleteTopic():
                     await admin.delete_topic(action.topic, timeout_ms=ACTION_MS)
                 case AddPartitions():
@@ -243,6 +251,14 @@ class Play:
         """Undo what was done, although it is not played to its end."""
         with suppress(FaultRefused, *REFUSALS):
             await self.injector.heal_all()
+
+    async def take_away(self) -> None:
+        """Delete the topics that were made."""
+        with suppress(FaultRefused, *REFUSALS):
+            async with self._cluster.admin() as admin:
+                for topic in self._own:
+                    with suppress(UnknownTopicOrPartition):
+                        await admin.delete_topic(topic, timeout_ms=ACTION_MS)
 
     async def _start_all(self) -> None:
         for _ in range(STARTING):

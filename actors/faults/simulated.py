@@ -19,6 +19,7 @@ from actors.faults.invariant import Invariant
 from actors.faults.invariants import data_plane
 from actors.faults.liveness import liveness
 from actors.faults.moments import NeverCame
+from actors.faults.narrator import Narrator
 from actors.faults.nemesis import lasting_scenario, random_scenario
 from actors.faults.node_hand import NodeHand
 from actors.faults.play import Account, Play
@@ -60,13 +61,13 @@ def judge(
     *,
     tell: Tell | None = None,
     is_traced: bool = False,
-    narrate: Callable[[SimulatedCluster], Tell] | None = None,
+    narrate: Callable[[SimulatedCluster], Narrator] | None = None,
 ) -> Verdict:
     """Play it in a simulator of its own; with is_traced the verdict has causes and a digest.
 
-    What is done is told by `tell`; or by what `narrate` makes of the cluster, once it is up.
+    What is done is told by `tell`; or by whom `narrate` makes of the cluster, once it is up.
     """
-    return run(lambda: _judge(scenario, narrate or (lambda _: tell), is_traced))
+    return run(lambda: _judge(scenario, tell, narrate, is_traced))
 
 
 def scenario_of_seed(seed: int, **options: Any) -> Scenario:
@@ -86,7 +87,10 @@ def _dice(seed: int) -> Any:
 
 
 async def _judge(
-    scenario: Scenario, narrate: Callable[[SimulatedCluster], Tell | None], is_traced: bool
+    scenario: Scenario,
+    tell: Tell | None,
+    narrate: Callable[[SimulatedCluster], Narrator] | None,
+    is_traced: bool,
 ) -> Verdict:
     async with Simulator(
         seed=scenario.seed, session_timeout_ms=scenario.session_timeout_ms, recording=is_traced
@@ -98,7 +102,9 @@ async def _judge(
         watched = Watched(sim, cluster, _all_invariants())
         await _start(cluster, scenario.controller)
         verdict = Verdict(scenario.name, scenario.seed, expected=scenario.violated)
-        play = Play(scenario, cluster, NodeHand(cluster), tell=narrate(cluster))
+        narrator = None if narrate is None else narrate(cluster)
+        tell = tell if narrator is None else narrator.tell
+        play = Play(scenario, cluster, NodeHand(cluster), tell=tell)
         try:
             play.voided = lambda: void_partitions(watched.invariants.all)
             await play.run()
@@ -113,6 +119,8 @@ async def _judge(
             _note(verdict, watched.violation or violation)
         except (NeverCame, NotReached, NeverQuiet, Stalled, TimeoutError) as error:
             _note(verdict, watched.violation or Violation("L-0", f"{error!r}"))
+        if narrator is not None:
+            narrator.stop()
         verdict.account = play.account
         verdict.virtual_ms = sim.now_ms
         verdict.coverage = coverage.reached
