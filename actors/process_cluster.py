@@ -182,9 +182,13 @@ class ProcessCluster:
     async def start_broker(self, broker: int) -> None:
         """Start a broker that is not running, and wait until it is registered."""
         life = self.lives[broker]
-        if life.is_alive:
+        if life.is_alive or life.is_spawning:
             raise ValueError(f"broker {broker} is running already")
-        await self._spawn(life)
+        life.is_spawning = True
+        try:
+            await self._spawn(life)
+        finally:
+            life.is_spawning = False
         await self.await_ready(broker)
 
     async def stop_broker(self, broker: int) -> None:
