@@ -162,7 +162,7 @@ def _watched(stage: RealStage, play: Play) -> Iterator[_Judges]:
 async def _come_about(stage: RealStage, judges: _Judges, tell: Tell) -> None:
     """Ask until all holds, or its time is over."""
     tell("all is healed and whole: what must have come about is looked at")
-    end_ms = stage.clock.elapsed_ms() + COMES_ABOUT_MS
+    end_ms, last = stage.clock.elapsed_ms() + COMES_ABOUT_MS, ""
     folder = Folder.open(None)
     process = RealProcess(resolve=resolve, data=folder.path, zookeeper=stage.zookeeper)
     await process.start()
@@ -173,7 +173,10 @@ async def _come_about(stage: RealStage, judges: _Judges, tell: Tell) -> None:
             try:
                 await _judge_once(stage, judges, world.keeper)
                 break
-            except (Violation, KeeperError):
+            except (Violation, KeeperError) as error:
+                if str(error) != last:
+                    last = str(error)
+                    tell(f"not yet: {last}")
                 if stage.clock.elapsed_ms() >= end_ms:
                     raise
                 await stage.clock.sleep(LOOK_AGAIN_MS)
