@@ -70,7 +70,7 @@ MESSAGES: Final = (
     "ProduceResponse",
     "OffsetForLeaderEpoch",
     "OffsetForLeaderEpochResponse",
-    "AlterIsr",
+    "AlterPartition",
     "ControlledShutdown",
     "ControlledShutdownResponse",
 )
