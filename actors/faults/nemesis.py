@@ -72,6 +72,7 @@ OVERRIDES: Final[dict[str, Any]] = {
     "min.insync.replicas": 2,
     "replica.lag.time.max.ms": 2_000,
     "replica.socket.timeout.ms": 1_500,
+    "controller.socket.timeout.ms": 2_000,  # after which an order whose answer is lost is repeated
     "replica.fetch.backoff.ms": 100,
     "controlled.shutdown.max.retries": 1,
     "controlled.shutdown.retry.backoff.ms": 200,

@@ -47,6 +47,7 @@ from wire.trace import LeaderElected, Stamp, TraceEvent
 WHOLE_MS: Final = 120_000  # that a cluster may take to be whole when all is healed
 ACTION_MS: Final = 5_000
 STARTING: Final = 5  # tries
+CALMING: Final = 24  # tries
 UP: Final = (BrokerState.UP, BrokerState.CONTROLLER)
 Tell = Callable[[str], None]
 REFUSALS: Final = (ApiError, MalformedMessage, NetworkError, KeeperError, TimeoutError)
@@ -183,10 +184,7 @@ class Play:
 
     async def _end(self) -> None:
         self._tell("heal: all links, all disks; whoever is down starts")
-        await self.injector.heal_all()
-        with suppress(TimeoutError):
-            await within(WHOLE_MS, self._background.idle())
-        await self.injector.heal_all()  # what was begun before may have ended only now
+        await self._calm()
         for broker in sorted(self._sick):
             node = self._cluster.nodes[broker]
             if node.system.is_up:
@@ -201,6 +199,15 @@ class Play:
         await self.workload.read_all()
         self.account.acknowledged = self.workload.acknowledged
         self.account.failed = self.workload.failed
+
+    async def _calm(self) -> None:
+        """Heal until nothing that was begun goes on: it may break something only now."""
+        for _ in range(CALMING):
+            await self.injector.heal_all()
+            with suppress(TimeoutError):
+                await within(WHOLE_MS / CALMING, self._background.idle())
+                break
+        await self.injector.heal_all()
 
     async def _start_all(self) -> None:
         for _ in range(STARTING):

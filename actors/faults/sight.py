@@ -48,6 +48,7 @@ class Seen:
         "recovery_point",
         "replica",
         "start",
+        "uncut",
     )
 
     def __init__(self, node: Node, replica: Replica, before: "Seen | None") -> None:
@@ -60,6 +61,7 @@ class Seen:
         self.is_blind = False  # nobody can read its log now
         self.log: Log | None = None
         self.batches: list[Batch] = []
+        self.uncut: list[Batch] = []  # what was there before a cut that may not be durable yet
         self.cuts = 0  # how often batches were forgotten: what was said of them is void
         self._cuts = 0  # the log's own count
         self.end: Offset = Offset(0)
@@ -123,6 +125,7 @@ class Seen:
             if not read:
                 end = log.log_end_offset
         if is_anew:
+            self.uncut = self.batches
             self.log, self._cuts, self.batches = log, log.cuts, []
             self.cuts += 1
         self.batches += new

@@ -85,6 +85,7 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
             play.voided = lambda: void_partitions(watched.invariants.all)
             await play.run()
             await sim.sleep(QUIET_MS)
+            await sim.settle()  # what is told now and then may be being told now
             watched.raise_if_violated()
             watched.invariants.check_in_the_end()
             if crashes:

@@ -3,8 +3,9 @@
 Rule: a leader's word is judged by the real logs of the replicas it counts as in sync. A replica
 that has died since may have lost what it had before anybody takes it out of the ISR; until it has
 caught up, or was out, that is no fault of the leader's: whether it may then lead is I-7's matter.
-What a follower was told in an earlier epoch is no matter of this one's leader, whose own high
-watermark may be behind for a while (the known gap of I-19).
+So it is with one that has heard of a later epoch: it is this leader's follower no more, and may
+have cut off what only this one has. What a follower was told in an earlier epoch is no matter of
+this one's leader, whose own high watermark may be behind for a while (the known gap of I-19).
 """
 
 from collections.abc import Sequence
@@ -68,7 +69,9 @@ class HighWatermarksAreSound(Invariant):
     def _judge_members(self, leader: Seen, sight: Sight) -> None:
         for member in leader.hosted.isr:
             seen = sight.all.get((int(member), leader.partition))
-            if seen is None or seen is leader or self._may_have_less(seen, leader):
+            if seen is None or seen is leader or seen.epoch > leader.epoch:
+                continue
+            if self._may_have_less(seen, leader):
                 continue
             if seen.end < leader.high_watermark:
                 raise _violation(

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 
 from actors.cluster import SimulatedCluster
 from actors.faults.answers import CommittedOffsetsAreNotLost, OneAnswerARequest
@@ -39,7 +40,7 @@ from wire.groups import (
 from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
 from wire.message import PartitionResult
 from wire.records import Record, assign, encode_batch
-from wire.trace import IsrChanged, LeaderElected, RecordsAppended, ReplicaRoleChanged
+from wire.trace import IsrChanged, LeaderElected, NodeStopped, RecordsAppended, ReplicaRoleChanged
 
 ORDERS = TopicPartition("orders", 0)
 ALL: tuple[type[Invariant], ...] = (
@@ -186,6 +187,19 @@ async def test_nothing_is_promised_after_an_unclean_election(scene_of):
     scene.check()
 
 
+@pytest.mark.parametrize("kind", [CommittedIsNeverLost, VisibleIsNeverLost])
+async def test_a_leader_that_does_not_know_that_all_is_lost_promises_nothing(scene_of, kind):
+    scene = await scene_of(kind())
+    for broker in (1, 2, 3):
+        scene.watched.invariants.on_event(f"broker-{broker}", NodeStopped("killed"))
+
+    await scene.produce(1, b"four")
+    await scene.consume(1)
+    scene.replica(1).log.truncate_to(Offset(0))
+
+    scene.check()
+
+
 # --- logs -----------------------------------------------------------------------------------------
 
 
@@ -291,6 +305,17 @@ async def test_a_member_of_the_isr_that_lacks_committed_records_is_found(scene_o
 
     with pytest.raises(Violation, match=r"3 is in the ISR \(1, 2, 3\) and ends at 1"):
         scene.check()
+
+
+async def test_a_member_that_has_heard_of_a_later_epoch_is_no_follower_of_this_leader(scene_of):
+    scene = await scene_of(HighWatermarksAreSound())
+    third = scene.replica(3)
+
+    third.become_follower(replace(third.hosted, leader=2, leader_epoch=LeaderEpoch(1)))
+    third.log.truncate_to(Offset(1))
+    third.high_watermark = Offset(1)
+
+    scene.check()
 
 
 # --- leaders --------------------------------------------------------------------------------------
