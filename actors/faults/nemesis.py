@@ -1,9 +1,10 @@
 """A random scenario of one seed: which faults and which administration come when.
 
 Rule: a seed is a scenario before it is a run, so that what it did can be written down, cut shorter
-and replayed. What would make losing records legitimate is left out: a power cut takes one broker at
-a time (all else that dies is a process, whose bytes the operating system keeps), no bit rots, and
-nothing allows unclean elections.
+and replayed. What would blind the invariants is left out: no bit rots, nothing allows unclean
+elections, and most that dies is a process, whose bytes the operating system keeps (when power cuts
+take the whole ISR, what was promised is void). So is what no ZooKeeper does: it loses no watch of a
+session that lives. Settings differ from seed to seed, too.
 """
 
 from collections.abc import Callable
@@ -29,11 +30,13 @@ from actors.faults.vocabulary import (
     Duplicate,
     ExpireSession,
     FailDisk,
+    Fault,
     FillDisk,
     Heal,
     Hold,
     Kill,
     LoseReply,
+    LoseUnsynced,
     Pause,
     Reorder,
     Restart,
@@ -56,16 +59,22 @@ MESSAGES: Final = (
     "LeaderAndIsr",
     "LeaderAndIsrResponse",
     "UpdateMetadata",
+    "UpdateMetadataResponse",
     "StopReplica",
+    "StopReplicaResponse",
     "Fetch",
     "FetchResponse",
     "Produce",
     "ProduceResponse",
     "OffsetForLeaderEpoch",
     "OffsetForLeaderEpochResponse",
-    "AlterIsr",
     "ControlledShutdown",
     "ControlledShutdownResponse",
+    "OffsetCommit",
+    "OffsetCommitResponse",
+    "OffsetFetchResponse",
+    "CreateTopics",
+    "AlterPartitionReassignments",
 )
 PATHS: Final = ("/controller", "/brokers/ids", "/brokers/topics", "/isr_change", "/admin")
 OVERRIDES: Final[dict[str, Any]] = {
@@ -79,6 +88,13 @@ OVERRIDES: Final[dict[str, Any]] = {
     "leader.imbalance.check.interval.seconds": 10,
     "offsets.topic.num.partitions": 1,
     "log.index.interval.bytes": 0,
+}
+VARIED: Final[dict[str, tuple[Any, ...]]] = {  # None: as always
+    "log.segment.bytes": (None, None, 2_000),
+    "num.replica.fetchers": (None, None, 2),
+    "log.flush.interval.messages": (None, None, None, 1),
+    "replica.fetch.max.bytes": (None, None, 200),
+    "log.message.timestamp.type": (None, None, None, "LogAppendTime"),
 }
 
 
@@ -96,7 +112,7 @@ def random_scenario(
         Topic(name="pairs", replicas=((1, 2),), config={"min.insync.replicas": "1"}),
     )
     dice = _Nemesis(chance)
-    steps = tuple(dice.step() for _ in range(faults))
+    steps = dice.steps(faults)
     total_ms = sum(step.after_ms or 0 for step in steps)
     return Scenario(
         name=f"seed-{seed}",
@@ -105,11 +121,16 @@ def random_scenario(
         seed=seed,
         session_timeout_ms=SESSION_MS,
         worlds=("simulated",),
-        overrides=OVERRIDES | (overrides or {}),
+        overrides=OVERRIDES | _varied(chance) | (overrides or {}),
         topics=topics,
         load=Load(records=records, over_ms=max(2_000, total_ms), groups=True),
         steps=steps,
     )
+
+
+def _varied(chance: Dice) -> dict[str, Any]:
+    chosen = {name: chance.choice(values) for name, values in VARIED.items()}
+    return {name: value for name, value in chosen.items() if value is not None}
 
 
 class _Nemesis:
@@ -122,7 +143,7 @@ class _Nemesis:
         self._paused: set[int] = set()
         self._kinds: list[tuple[Callable[[], Any], int]] = [
             (self._kill, 10),
-            (self._power_cut, 2),
+            (self._power_cut, 3),
             (self._restart, 12),
             (self._pause, 6),
             (self._resume, 3),
@@ -133,15 +154,22 @@ class _Nemesis:
             (self._on_link, 14),
             (self._watch, 4),
             (lambda: LoseReply(broker=self._who()), 4),
-            (self._disk, 3),
+            (self._disk, 4),
             (lambda: SkewClock(broker=self._broker(), ms=self._pick(-60_000, 5_000)), 1),
             (self._zookeeper, 2),
             (self._heal, 8),
             (self._administer, 10),
         ]
 
-    def step(self) -> Step:
-        """One of them, some time after the last."""
+    def steps(self, faults: int) -> tuple[Step, ...]:
+        """So many faults, and what is administered meanwhile."""
+        steps: list[Step] = []
+        while faults:
+            steps.append(step := self._step())
+            faults -= isinstance(step.do, Fault)
+        return tuple(steps)
+
+    def _step(self) -> Step:
         after_ms = round(self._chance.choice(GAPS_MS) * self._chance.random(), 3)
         make = self._chance.choices(
             [kind for kind, _ in self._kinds], [weight for _, weight in self._kinds]
@@ -208,7 +236,9 @@ class _Nemesis:
 
     def _on_link(self) -> AnyFault:
         to = self._pick(None, self._broker())
-        which = {"message": self._chance.choice(MESSAGES), "to": to}
+        which: dict[str, Any] = {"message": self._chance.choice(MESSAGES), "to": to}
+        if self._pick(True, False, False):
+            which["probability"] = round(self._chance.random(), 3)
         times = self._pick(1, 2, 5, 20)
         match self._chance.randrange(5):
             case 0:
@@ -230,13 +260,15 @@ class _Nemesis:
 
     def _disk(self) -> AnyFault:
         broker = self._broker()
-        match self._chance.randrange(3):
+        match self._chance.randrange(4):
             case 0:
                 return SlowDisk(broker=broker, ms=round(200 * self._chance.random(), 3))
             case 1:
                 return FillDisk(broker=broker)
+            case 2:
+                return LoseUnsynced(broker=broker)
             case _:
-                return FailDisk(broker=broker)
+                return FailDisk(broker=broker, path=self._pick("", "orders-0"))
 
     def _zookeeper(self) -> AnyFault:
         fault: AnyFault = self._pick(StopZooKeeper(), StartZooKeeper(), StartZooKeeper())
