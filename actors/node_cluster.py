@@ -114,6 +114,9 @@ class Universe(Protocol):
     def spoil_reply(self, node: str) -> None:
         """Apply the node's next ZooKeeper write, and lose the answer."""
 
+    def linger(self, node: str, delay_ms: float) -> None:
+        """What the node's next session that ends has left is removed so much later."""
+
     def fill_disk(self, node: str) -> None:
         """Leave no room on a node's disk."""
 
@@ -308,10 +311,15 @@ class NodeCluster:
         """An administrator's client of this cluster."""
         return Admin(*self._client("admin"), name_of=node_name)
 
-    def producer(self, **options: Any) -> Producer:
-        """A client that sends records; options are those of ProducerConfig."""
+    def producer(self, *, via: int | None = None, **options: Any) -> Producer:
+        """A client that sends records; options are those of ProducerConfig.
+
+        It asks the broker `via` who leads, if one is given.
+        """
         config = ProducerConfig(**options_of(ProducerConfig, options))
-        return Producer(*self._client("producer"), name_of=node_name, config=config)
+        network, clock, names = self._client("producer")
+        bootstrap = names if via is None else [node_name(via)]
+        return Producer(network, clock, bootstrap, name_of=node_name, config=config)
 
     def consumer(self, **options: Any) -> Consumer:
         """A client that reads records; options are those of ConsumerConfig."""

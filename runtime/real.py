@@ -267,6 +267,10 @@ class RealProcess:
         """Apply the node's next ZooKeeper write, and lose the answer."""
         self._keepers[node].lose_reply()
 
+    def linger(self, node: str, _: float) -> None:
+        """Refuse: it is the server that removes them."""
+        raise NotImplementedError(f"a real server cannot be made to forget {node} slowly")
+
     def fill_disk(self, node: str) -> None:
         """Leave no room on a node's disk."""
         self._troubles[node].is_full = True

@@ -145,6 +145,8 @@ class SessionKeeper(ABC):
         begun = loop.time()
         outcome = "cancelled"
         try:
+            if self.watch_tamper.refusals and self.watch_tamper.refuses(path):
+                raise KeeperError(path, "it was refused on purpose")
             answer = await self._ask_until_answered(ask)
             outcome = "ok"
             return answer

@@ -1,4 +1,4 @@
-"""What is done on purpose to single frames, and to single watch events.
+"""What is done on purpose to single frames, to watch events, and to what ZooKeeper is asked.
 
 Rule: a rule says which frames it wants, and what is done to them; it sees them where they are
 sent, so both worlds have the same hand. The first rule that wants a frame has it. What is held is
@@ -92,12 +92,18 @@ class Tamper:
                 return
             case Treatment.DUPLICATE:
                 carry(frame)
-                carry(frame)
+                _later(rule.delay_ms, partial(carry, frame))
             case Treatment.DELAY:
-                loop = asyncio.get_running_loop()
-                loop.call_later(rule.delay_ms / 1000, partial(carry, frame))
+                _later(rule.delay_ms, partial(carry, frame))
             case Treatment.HOLD | Treatment.REORDER:
                 rule.held.append((frame, carry))
+
+
+def _later(delay_ms: float, act: Callable[[], None]) -> None:
+    if delay_ms:
+        asyncio.get_running_loop().call_later(delay_ms / 1000, act)
+    else:
+        act()
 
 
 def _release_overtaken(rule: Rule, passed: Frame) -> None:
@@ -113,10 +119,19 @@ def _release_overtaken(rule: Rule, passed: Frame) -> None:
 
 
 class WatchTamper:
-    """What is done to the watch events of one node."""
+    """What is done to the watch events of one node, and to what it asks."""
 
     def __init__(self) -> None:
         self.rules: list[WatchRule] = []
+        self.refusals: list[Refusal] = []
+
+    def refuses(self, path: str) -> bool:
+        """Whether the server is to refuse this."""
+        for refusal in self.refusals:
+            if refusal.left and path.startswith(refusal.path):
+                refusal.left -= 1
+                return True
+        return False
 
     def pass_on(self, path: str, deliver: Callable[[], None]) -> None:
         """Deliver a watch event, or do to it what a rule says."""
@@ -130,6 +145,14 @@ class WatchTamper:
                 asyncio.get_running_loop().call_later(rule.delay_ms / 1000, deliver)
             return
         deliver()
+
+
+@dataclass(eq=False)
+class Refusal:
+    """Requests about paths that begin so are refused."""
+
+    path: str
+    left: int  # how many more
 
 
 @dataclass

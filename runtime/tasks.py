@@ -98,7 +98,7 @@ class Tasks:
     def __len__(self) -> int:
         return len(self._tasks)
 
-    def start(self, work: Coroutine[Any, Any, None]) -> None:
+    def start(self, work: Coroutine[Any, Any, object]) -> None:
         """Run it aside; after the end, nothing is begun any more."""
         if not self._is_open:
             work.close()

@@ -5,7 +5,7 @@ broker and not to one of its lives: whoever starts again finds it broken still.
 """
 
 from collections.abc import Callable
-from typing import Final
+from typing import Any, Final
 
 from actors.faults.addressed import Addressed
 from actors.faults.hand import FaultRefused
@@ -19,18 +19,20 @@ from actors.faults.vocabulary import (
     FillDisk,
     FlipBit,
     Hold,
+    LingerSession,
     Local,
     LoseReply,
     LoseUnsynced,
     LoseWatch,
     OnLink,
+    RefuseZooKeeper,
     Reorder,
     SkewClock,
     SlowDisk,
 )
 from actors.node import node_name
 from actors.node_cluster import Universe
-from runtime.tampering import Rule, Treatment, WatchRule
+from runtime.tampering import Refusal, Rule, Treatment, WatchRule
 from wire.ids import TopicPartition
 
 TREATMENTS: Final[dict[type[OnLink], Treatment]] = {
@@ -75,6 +77,8 @@ class LocalFaults:
     def _tamper(self, fault: OnLink, number: int) -> Undo:
         wants = Addressed(fault, self._universe.random(f"fault/{number}"))
         delay_ms = fault.ms if isinstance(fault, Delay) else 0
+        if isinstance(fault, Duplicate):
+            delay_ms = fault.later_ms
         rule = Rule(wants, TREATMENTS[type(fault)], delay_ms)
         self._universe.tamper.add(rule)
         return lambda: self._universe.tamper.remove(rule)
@@ -82,13 +86,8 @@ class LocalFaults:
     def _break(self, fault: Local, node: str) -> Undo | None:
         universe = self._universe
         match fault:
-            case DelayWatch():
-                return self._watch(node, WatchRule(fault.path, fault.ms, fault.times))
-            case LoseWatch():
-                return self._watch(node, WatchRule(fault.path, None, fault.times))
-            case LoseReply():
-                universe.spoil_reply(node)
-                return None
+            case DelayWatch() | LoseWatch() | LoseReply() | RefuseZooKeeper() | LingerSession():
+                return self._break_zookeeper(fault, node)
             case SkewClock():
                 universe.skew(node, fault.ms)
                 return lambda: universe.skew(node, 0)
@@ -98,6 +97,25 @@ class LocalFaults:
             case _:
                 self._break_disk(fault, node)
                 return lambda: universe.heal_disk(node)
+
+    def _break_zookeeper(self, fault: Local, node: str) -> Undo | None:
+        universe, tamper = self._universe, self._universe.watch_tamper(node)
+        match fault:
+            case DelayWatch() | LoseWatch():
+                delay_ms = fault.ms if isinstance(fault, DelayWatch) else None
+                tamper.rules.append(rule := WatchRule(fault.path, delay_ms, fault.times))
+                return lambda: tamper.rules.remove(rule)
+            case RefuseZooKeeper():
+                tamper.refusals.append(refusal := Refusal(fault.path, fault.times))
+                return lambda: tamper.refusals.remove(refusal)
+            case LingerSession():
+                self._only_simulated(universe.linger, node, fault.ms)
+                return lambda: universe.linger(node, 0)
+            case LoseReply():
+                universe.spoil_reply(node)
+                return None
+            case _:
+                raise AssertionError(f"{fault} is not done here")
 
     def _break_disk(self, fault: Local, node: str) -> None:
         universe = self._universe
@@ -109,17 +127,15 @@ class LocalFaults:
             case FailDisk():
                 universe.fail_disk(node, fault.path)
             case LoseUnsynced():
-                try:
-                    universe.forget_unsynced(node)
-                except NotImplementedError as error:
-                    raise FaultRefused(f"{error}: this is for the simulator") from None
+                self._only_simulated(universe.forget_unsynced, node)
             case _:
                 raise AssertionError(f"{fault} is not done here")
 
-    def _watch(self, node: str, rule: WatchRule) -> Undo:
-        rules = self._universe.watch_tamper(node).rules
-        rules.append(rule)
-        return lambda: rules.remove(rule)
+    def _only_simulated(self, breaks: Callable[..., None], *some: Any) -> None:
+        try:
+            breaks(*some)
+        except NotImplementedError as error:
+            raise FaultRefused(f"{error}: this is for the simulator") from None
 
     def _flip(self, fault: FlipBit, node: str) -> None:
         partition = TopicPartition(fault.topic, fault.partition)

@@ -4,12 +4,17 @@ Rule: whoever waits is woken by what it waits for, not by looking again and agai
 never comes ends the wait when the scenario's time is over.
 """
 
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
 
-from actors.faults.scenario import KINDS_OF_EVENTS, Event, State, Step
+import msgspec
+
+from actors.faults.addressed import Addressed
+from actors.faults.injector import spoken
+from actors.faults.scenario import KINDS_OF_EVENTS, Event, Sent, State, Step
+from actors.faults.vocabulary import AnyFault, Drop
 from actors.node_cluster import NodeCluster
 from actors.view import ClusterView
-from runtime.tampering import Rule, Treatment
 from runtime.tasks import Promise
 from wire.frame import Frame
 from wire.ids import TopicPartition
@@ -34,8 +39,8 @@ def holds(wanted: State, view: ClusterView) -> bool:
     """Whether a partition is as wanted."""
     topic, _, number = wanted.partition.rpartition("-")
     found = view.partitions.get(TopicPartition(topic, int(number)))
-    if found is None:
-        return False
+    if found is None or not wanted.is_there:
+        return (found is None) is not wanted.is_there
     return (
         wanted.leader in {None, found.leader}
         and (wanted.not_leader is None or found.leader not in {wanted.not_leader, -1})
@@ -46,8 +51,11 @@ def holds(wanted: State, view: ClusterView) -> bool:
 class Moments:
     """Waits for moments in a cluster of this process."""
 
-    def __init__(self, cluster: NodeCluster) -> None:
+    def __init__(
+        self, cluster: NodeCluster, resolved: Callable[[AnyFault], Awaitable[Any]]
+    ) -> None:
         self._cluster = cluster
+        self._resolved = resolved  # roles made numbers
         self._begun_ms = cluster.clock.elapsed_ms()
 
     async def until(self, step: Step) -> None:
@@ -61,6 +69,8 @@ class Moments:
             await clock.sleep(step.after_ms)
         if step.on is not None:
             await self._event(step.on)
+        if step.on_message is not None:
+            await self._message(step.on_message)
         if step.after_messages is not None:
             await self._messages(step.after_messages)
         if step.when is not None:
@@ -84,23 +94,31 @@ class Moments:
         finally:
             stop()
 
+    async def _message(self, wanted: Sent) -> None:
+        fault = Drop(**msgspec.structs.asdict(wanted))  # that drops nothing: it says which
+        fault = await self._resolved(fault)
+        wants = Addressed(fault, self._cluster.universe.random("moments"))
+        await self._frames(wants, 1, f"no {spoken(fault).removeprefix('drop ')}")
+
     async def _messages(self, count: int) -> None:
+        await self._frames(lambda _: True, count, f"not {count} messages")
+
+    async def _frames(self, wants: Callable[[Frame], bool], count: int, what: str) -> None:
         came = Promise[None]()
         left = count
 
-        def see(_: Frame) -> bool:
+        def see(frame: Frame) -> None:
             nonlocal left
-            left -= 1
-            if left == 0:
+            left -= wants(frame)
+            if left <= 0:
                 came.keep(None)
-            return False  # it only counts
 
-        rule = Rule(see, Treatment.HOLD)
-        self._cluster.universe.tamper.add(rule)
+        onlookers = self._cluster.universe.tamper.onlookers
+        onlookers.append(see)
         try:
-            await self._await(came, f"not {count} messages")
+            await self._await(came, what)
         finally:
-            self._cluster.universe.tamper.remove(rule)
+            onlookers.remove(see)
 
     async def _await(self, came: Promise[None], what: str) -> None:
         if not await came.settled(PATIENCE_MS):

@@ -16,6 +16,7 @@ from actors.faults.scenario import (
     DeleteTopic,
     ElectLeaders,
     Load,
+    Produce,
     Reassign,
     Scenario,
     Step,
@@ -90,10 +91,10 @@ OVERRIDES: Final[dict[str, Any]] = {
     "log.index.interval.bytes": 0,
 }
 VARIED: Final[dict[str, tuple[Any, ...]]] = {  # None: as always
-    "log.segment.bytes": (None, None, 2_000),
+    "log.segment.bytes": (None, 5_000),
     "num.replica.fetchers": (None, None, 2),
     "log.flush.interval.messages": (None, None, None, 1),
-    "replica.fetch.max.bytes": (None, None, 200),
+    "replica.fetch.max.bytes": (None, 300),  # a few batches
     "log.message.timestamp.type": (None, None, None, "LogAppendTime"),
 }
 
@@ -159,6 +160,7 @@ class _Nemesis:
             (self._zookeeper, 2),
             (self._heal, 8),
             (self._administer, 10),
+            (self._produce, 5),
         ]
 
     def steps(self, faults: int) -> tuple[Step, ...]:
@@ -273,6 +275,11 @@ class _Nemesis:
     def _zookeeper(self) -> AnyFault:
         fault: AnyFault = self._pick(StopZooKeeper(), StartZooKeeper(), StartZooKeeper())
         return fault
+
+    def _produce(self) -> Any:
+        """Beside the load, for one producer waits for itself; and some do not care for safety."""
+        topic, acks = self._pick("orders", "pairs"), self._pick(-1, 1)
+        return Produce(topic=topic, partition=0, records=self._pick(1, 5, 20), acks=acks)
 
     def _administer(self) -> Any:
         replicas = tuple(self._chance.sample(BROKERS, self._pick(2, 3)))

@@ -25,13 +25,15 @@ from actors.faults.scenario import (
     DeleteTopic,
     ElectLeaders,
     Event,
+    Mend,
     Produce,
     Reassign,
     Scenario,
     Step,
+    WriteZNode,
 )
 from actors.faults.violation import Violation
-from actors.faults.vocabulary import FailDisk, Fault, FillDisk, LoseUnsynced
+from actors.faults.vocabulary import FailDisk, Fault, FillDisk, Heal, LoseUnsynced
 from actors.faults.workload import Workload
 from actors.node_cluster import NodeCluster
 from actors.view import BrokerState, ClusterView
@@ -48,6 +50,7 @@ WHOLE_MS: Final = 120_000  # that a cluster may take to be whole when all is hea
 ACTION_MS: Final = 5_000
 STARTING: Final = 5  # tries
 CALMING: Final = 24  # tries
+SHELL: Final = "shell"  # a person at a ZooKeeper shell
 UP: Final = (BrokerState.UP, BrokerState.CONTROLLER)
 Tell = Callable[[str], None]
 REFUSALS: Final = (ApiError, MalformedMessage, NetworkError, KeeperError, TimeoutError)
@@ -79,6 +82,7 @@ class Play:
         self._crashes: list[Exception] = []
         self._sick: set[int] = set()  # brokers whose disk was touched
         self._unclean: set[TopicPartition] = set()
+        self._named: dict[str, int] = {}  # steps, and the numbers of what they broke
         self._counts: dict[int, int] = {}  # of the events that are expected, or must never be
         self._expected = (*scenario.expect.events, *scenario.expect.never)
         self.voided: Callable[[], set[TopicPartition]] = set  # what nobody could have kept
@@ -89,7 +93,7 @@ class Play:
         scenario = self.scenario
         try:
             await self._prepare()
-            moments = Moments(self._cluster)
+            moments = Moments(self._cluster, self.injector.resolved)
             self.workload.start(scenario.load)
             for number, step in enumerate(scenario.steps, 1):
                 await self._step(number, step, moments)
@@ -126,17 +130,23 @@ class Play:
         if step.do is None:
             return
         if step.is_awaited:
-            await self._do(step.do)
+            await self._do(step)
+        elif isinstance(step.do, Produce) and step.do.may_fail:
+            self._tell(_spoken(step.do))
+            self.workload.begin(step.do)  # nobody waits for it before brokers are started again
         else:
-            self._background.start(self._do(step.do))
+            self._background.start(self._do(step))
 
-    async def _do(self, what: Any) -> None:
-        if isinstance(what, Fault):
-            await self._inject(what)
+    async def _do(self, step: Step) -> None:
+        if isinstance(step.do, Mend):
+            number = self._named.get(step.do.step, 0)
+            await self._inject(Heal(number=number), step.name)
+        elif isinstance(step.do, Fault):
+            await self._inject(step.do, step.name)
         else:
-            await self._act(what)
+            await self._act(step.do)
 
-    async def _inject(self, fault: Any) -> None:
+    async def _inject(self, fault: Any, name: str) -> None:
         try:
             done = await self.injector.inject(fault)
         except (FaultRefused, *REFUSALS) as error:
@@ -144,6 +154,7 @@ class Play:
             self._tell(f"not done: {error}")
             return
         self.account.injected += 1
+        self._named[name] = done.number
         if isinstance(done.fault, FillDisk | FailDisk | LoseUnsynced):
             self._sick.add(int(done.fault.broker))
         self._tell(done.sentence)
@@ -151,10 +162,13 @@ class Play:
     async def _act(self, action: Any) -> None:
         self._tell(_spoken(action))
         try:
-            if isinstance(action, Produce):
-                await self.workload.produce(action)
-            else:
-                await self._administer(action)
+            match action:
+                case Produce():
+                    await self.workload.produce(action)
+                case WriteZNode():
+                    await self._write_znode(action)
+                case _:
+                    await self._administer(action)
         except REFUSALS as error:
             self._tell(f"refused: {error}")
 
@@ -179,6 +193,20 @@ class Play:
                     kind = ElectionType.UNCLEAN if action.unclean else ElectionType.PREFERRED
                     where = TopicPartition(action.topic, action.partition)
                     await admin.elect_leaders(kind, [where], timeout_ms=ACTION_MS)
+
+    async def _write_znode(self, action: WriteZNode) -> None:
+        universe, path = self._cluster.universe, action.path
+        world, _ = await universe.open(SHELL)
+        await world.keeper.start()
+        try:
+            if action.data is None:
+                await world.keeper.delete(path)
+            elif await world.keeper.exists(path) is None:
+                await world.keeper.create(path, action.data.encode())
+            else:
+                await world.keeper.set(path, action.data.encode())
+        finally:
+            await universe.leave(world)
 
     # --- the end ----------------------------------------------------------------------------------
 

@@ -14,11 +14,21 @@ from msgspec import Meta, Struct, field
 
 from actors.config import GENERATIONS, BadConfig, BrokerConfig, options_of
 from actors.faults.hand import FaultRefused
-from actors.faults.vocabulary import AnyFault, Count, Milliseconds, Name, as_table, fault_of
+from actors.faults.vocabulary import (
+    AnyFault,
+    Count,
+    Milliseconds,
+    Name,
+    Number,
+    Who,
+    as_table,
+    fault_of,
+)
 from wire.trace import EVENTS
 
 MOST_BYTES: Final = 1 << 20
 MOST_BROKERS: Final = 25
+WORLDS: Final = ("simulated", "real")
 KINDS_OF_EVENTS: Final = {event.__name__: event for event in EVENTS}
 Broker = Annotated[int, Meta(ge=1, le=MOST_BROKERS)]
 Replicas = Annotated[tuple[Broker, ...], Meta(min_length=1, max_length=MOST_BROKERS)]
@@ -57,10 +67,24 @@ class Event(Table, frozen=True, kw_only=True):
     nth: Count = 1
 
 
+class Sent(Table, frozen=True, kw_only=True):
+    """A message between two nodes, addressed as a fault on links would be."""
+
+    message: Name
+    source: Who | None = None
+    to: Who | None = None
+    controller_epoch: int | None = None
+    leader_epoch: int | None = None
+    topic: Name | None = None
+    partition: Number | None = None
+    nth: Count = 1
+
+
 class State(Table, frozen=True, kw_only=True):
     """What can be seen of a partition."""
 
-    partition: Name
+    partition: Annotated[str, Meta(pattern=r"^.{1,249}-\d{1,10}$")]
+    is_there: bool = True
     leader: int | None = None  # -1: none
     not_leader: int | None = None
     isr: tuple[Broker, ...] | None = None
@@ -114,19 +138,45 @@ class Produce(Action, frozen=True, kw_only=True, tag="produce"):
     partition: Annotated[int, Meta(ge=0)] = 0
     records: Annotated[int, Meta(ge=1, le=10_000)] = 1
     acks: Annotated[int, Meta(ge=-1, le=1)] = -1
+    via: Broker | None = None  # who is asked which broker leads, and so may send it astray
+    timeout_ms: Annotated[int, Meta(ge=1, le=3_600_000)] | None = None  # of one try, the only one
     may_fail: bool = True
 
 
-AnyAction = CreateTopic | DeleteTopic | AddPartitions | Reassign | ElectLeaders | Produce
+class WriteZNode(Action, frozen=True, kw_only=True, tag="write-znode"):
+    """Write a znode, as a person at a ZooKeeper shell would, or remove it if there are no data."""
+
+    path: Annotated[str, Meta(pattern="^/", max_length=1_000)]
+    data: str | None = None
+
+
+class Mend(Action, frozen=True, kw_only=True, tag="mend"):
+    """Undo what a step before, by its name, has broken."""
+
+    step: Name
+
+
+AnyAction = (
+    CreateTopic
+    | DeleteTopic
+    | AddPartitions
+    | Reassign
+    | ElectLeaders
+    | Produce
+    | WriteZNode
+    | Mend
+)
 
 
 class Step(Table, frozen=True, kw_only=True):
     """Something that is done, and when."""
 
+    name: Name = ""  # by which a later step can mend it
     do: Any = None  # an AnyFault or AnyAction; None: only wait
     at_ms: Milliseconds | None = None  # since the load began
     after_ms: Milliseconds | None = None  # since the step before
     on: Event | None = None
+    on_message: Sent | None = None
     after_messages: Count | None = None  # since the step before
     when: State | None = None
     is_awaited: bool = True  # whether the next step waits for its end
@@ -140,6 +190,7 @@ class Expect(Table, frozen=True, kw_only=True):
     states: tuple[State, ...] = ()  # in the end, when all is healed and whole
     acknowledged: Annotated[int, Meta(ge=0)] = 0  # at least so many records
     is_violated: str = ""  # the invariant that must be violated, to show a bug of the past
+    violated_in: dict[str, str] = {}  # the same, if that is the replication.generation
 
 
 class Scenario(Table, frozen=True, kw_only=True):
@@ -151,7 +202,7 @@ class Scenario(Table, frozen=True, kw_only=True):
     controller: Broker | None = None  # who starts first, and so is elected
     seed: Annotated[int, Meta(ge=0, le=2**62)] = 1
     session_timeout_ms: Annotated[int, Meta(ge=100, le=3_600_000)] = 2_000
-    worlds: tuple[str, ...] = ("simulated", "real")
+    worlds: tuple[str, ...] = WORLDS
     overrides: dict[str, Any] = {}
     topics: tuple[Topic, ...] = field(default_factory=lambda: (Topic(replicas=((1, 2, 3),)),))
     load: Load = field(default_factory=Load)
@@ -162,6 +213,11 @@ class Scenario(Table, frozen=True, kw_only=True):
     def generation(self) -> str:
         """How followers truncate."""
         return str(self.overrides.get("replication.generation", GENERATIONS[-1]))
+
+    @property
+    def violated(self) -> str:
+        """The invariant that must be violated; empty: none may be."""
+        return self.expect.violated_in.get(self.generation, self.expect.is_violated)
 
 
 # --- files ----------------------------------------------------------------------------------------
@@ -225,6 +281,7 @@ def _check(scenario: Scenario) -> None:
                     f"topic {topic.name} has replicas {list(replicas)}, and there are brokers "
                     f"1 to {scenario.brokers}"
                 )
+    _check_names(scenario)
     waited = [step.on for step in scenario.steps if step.on is not None]
     for event in (*waited, *scenario.expect.events, *scenario.expect.never):
         kind = KINDS_OF_EVENTS.get(event.event)
@@ -234,6 +291,23 @@ def _check(scenario: Scenario) -> None:
         if unknown:
             known = ", ".join(("node", *kind.__struct_fields__))
             raise BadScenario(f"{event.event} has no {', '.join(sorted(unknown))}; it has {known}")
+
+
+def _check_names(scenario: Scenario) -> None:
+    named: set[str] = set()
+    for number, step in enumerate(scenario.steps, 1):
+        if isinstance(step.do, Mend) and step.do.step not in named:
+            raise BadScenario(f"step {number} mends {step.do.step!r}, and no step before is that")
+        if step.name in named:
+            raise BadScenario(f"step {number} is {step.name!r}, and so is one before")
+        named |= {step.name} - {""}
+    unknown = scenario.expect.violated_in.keys() - set(GENERATIONS)
+    if unknown:
+        known = ", ".join(GENERATIONS)
+        raise BadScenario(f"there is no generation {min(unknown)!r}; there are {known}")
+    strange = set(scenario.worlds) - set(WORLDS)
+    if strange or not scenario.worlds:
+        raise BadScenario(f"worlds are {list(scenario.worlds)}; there are {', '.join(WORLDS)}")
 
 
 def scenario_toml(scenario: Scenario) -> str:

@@ -40,6 +40,7 @@ class Verdict(Struct):
     name: str
     seed: int
     invariant: str = ""  # empty: all held
+    expected: str = ""  # the invariant that must be violated, to show a bug of the past
     violation: str = ""
     causes: tuple[str, ...] = ()  # the first bad event, and what led to it
     account: Account = field(default_factory=Account)
@@ -49,8 +50,8 @@ class Verdict(Struct):
 
     @property
     def is_good(self) -> bool:
-        """Whether all held."""
-        return not self.invariant
+        """Whether all held, or what must not hold did not."""
+        return self.invariant == self.expected
 
 
 def judge(scenario: Scenario, *, tell: Tell | None = None, is_traced: bool = False) -> Verdict:
@@ -79,7 +80,7 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
         coverage = Coverage(sim.trace)
         watched = Watched(sim, cluster, _all_invariants())
         await _start(cluster, scenario.controller)
-        verdict = Verdict(scenario.name, scenario.seed)
+        verdict = Verdict(scenario.name, scenario.seed, expected=scenario.violated)
         play = Play(scenario, cluster, tell=tell)
         try:
             play.voided = lambda: void_partitions(watched.invariants.all)
@@ -88,6 +89,8 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
             await sim.settle()  # what is told now and then may be being told now
             watched.raise_if_violated()
             watched.invariants.check_in_the_end()
+            if scenario.violated:
+                raise Violation("expect", f"{scenario.violated} held, and must be violated")
             if crashes:
                 raise Violation("crash", f"{crashes[0].actor} crashed: {crashes[0].error}")
         except Violation as violation:

@@ -115,7 +115,9 @@ class Drop(OnLink, frozen=True, kw_only=True):
 
 
 class Duplicate(OnLink, frozen=True, kw_only=True):
-    """Let messages come twice."""
+    """Let messages come twice, the second time so much later."""
+
+    later_ms: Milliseconds = 0
 
 
 class Delay(OnLink, frozen=True, kw_only=True):
@@ -155,6 +157,19 @@ class LoseWatch(Local, frozen=True, kw_only=True):
 
 class LoseReply(Local, frozen=True, kw_only=True):
     """Apply a broker's next write to ZooKeeper, and lose the answer."""
+
+
+class RefuseZooKeeper(Local, frozen=True, kw_only=True):
+    """Let ZooKeeper refuse what a broker asks next of a path that begins so."""
+
+    path: Name
+    times: Count = 1
+
+
+class LingerSession(Local, frozen=True, kw_only=True):
+    """Let ZooKeeper be slow to remove what a broker's next session that ends has left."""
+
+    ms: Milliseconds
 
 
 class StopZooKeeper(Fault, frozen=True, kw_only=True):
@@ -223,6 +238,8 @@ AnyFault = (
     | DelayWatch
     | LoseWatch
     | LoseReply
+    | RefuseZooKeeper
+    | LingerSession
     | StopZooKeeper
     | StartZooKeeper
     | FillDisk

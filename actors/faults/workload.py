@@ -5,7 +5,7 @@ that is right is the history's to tell.
 """
 
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final
 
 from actors.clients import Clients
 from actors.faults.history.recording import (
@@ -15,6 +15,7 @@ from actors.faults.history.recording import (
     HistoryProducer,
 )
 from actors.faults.scenario import Load, Produce, Topic
+from actors.faults.violation import Violation
 from runtime.tasks import Tasks
 from runtime.world import Clock
 from wire.errors import ApiError, MalformedMessage
@@ -66,11 +67,25 @@ class Workload:
         await self._tasks.close()
 
     async def produce(self, asked: Produce) -> None:
-        """Send some records beside the load."""
-        async with self._producer(asked.acks, "extra") as producer:
+        """Send some records beside the load; raise what goes wrong unless it may."""
+        options: dict[str, Any] = {} if asked.via is None else {"via": asked.via}
+        if asked.timeout_ms is not None:
+            limit_ms = asked.timeout_ms
+            options |= {"retries": 0, "request_timeout_ms": limit_ms}
+            options |= {"delivery_timeout_ms": limit_ms, "max_block_ms": limit_ms}
+        async with self._producer(asked.acks, "extra", **options) as producer:
             partition = TopicPartition(asked.topic, asked.partition)
             for _ in range(asked.records):
-                await self._settle(await self._enqueue(producer, partition))
+                try:
+                    is_done = await self._settle(await self._enqueue(producer, partition))
+                except FAILURES:  # there was no room, or no such partition
+                    is_done = False
+                if not is_done and not asked.may_fail:
+                    raise Violation("expect", f"a record for {partition} was not acknowledged")
+
+    def begin(self, asked: Produce) -> None:
+        """The same, with the load: it is over when that is."""
+        self._writing.start(self.produce(asked))
 
     async def read_all(self) -> None:
         """Read everything once, from the beginning to the end."""
@@ -99,20 +114,22 @@ class Workload:
         value = f"{partition} {self._sent}".encode()
         return await producer.enqueue(partition.topic, value, partition=partition.partition)
 
-    async def _settle(self, delivery: HistoryDelivery) -> None:
+    async def _settle(self, delivery: HistoryDelivery) -> bool:
         try:
             await delivery
-            self.acknowledged += 1
         except FAILURES:
             self.failed += 1
+            return False
+        self.acknowledged += 1
+        return True
 
-    def _producer(self, acks: int, name: str) -> HistoryProducer:
-        producer = self._clients.producer(
-            acks=acks,
-            delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
-            request_timeout_ms=REQUEST_TIMEOUT_MS,
-            max_block_ms=DELIVERY_TIMEOUT_MS,
-        )
+    def _producer(self, acks: int, name: str, **options: Any) -> HistoryProducer:
+        usual = {
+            "delivery_timeout_ms": DELIVERY_TIMEOUT_MS,
+            "request_timeout_ms": REQUEST_TIMEOUT_MS,
+            "max_block_ms": DELIVERY_TIMEOUT_MS,
+        }
+        producer = self._clients.producer(acks=acks, **(usual | options))
         return HistoryProducer(producer, self.history, name)
 
     async def _read(self) -> None:

@@ -299,6 +299,10 @@ class Simulator:
         """As lose_reply."""
         self.zookeeper.lose_reply(node)
 
+    def linger(self, node: str, delay_ms: float) -> None:
+        """What the node's next session that ends has left is removed so much later."""
+        self.zookeeper.linger(node, delay_ms)
+
     def fill_disk(self, node: str) -> None:
         """Leave no room on a node's disk."""
         self._disk(node).fill()

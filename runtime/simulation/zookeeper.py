@@ -66,6 +66,7 @@ class SimulatedZooKeeper:
         self._next_session = 0x1000000
         self._clients: list[Client] = []
         self._lose_reply: set[str] = set()
+        self._lingering: dict[str, float] = {}
         self.on_commit: list[Callable[[str, Sequence[Operation]], None]] = []
 
     # --- faults -------------------------------------------------------------------------------
@@ -80,6 +81,12 @@ class SimulatedZooKeeper:
     def lose_reply(self, node: str) -> None:
         """Apply the node's next write, then break its connection instead of answering."""
         self._lose_reply.add(node)
+
+    def linger(self, node: str, delay_ms: float) -> None:
+        """Be so slow to remove what the node's next session that ends has left; 0: be not."""
+        self._lingering.pop(node, None)
+        if delay_ms:
+            self._lingering[node] = delay_ms
 
     def disconnect(self, node: str) -> None:
         """Break a node's connection; it comes back by itself."""
@@ -216,11 +223,19 @@ class SimulatedZooKeeper:
         session.is_alive = False
         cancel(session.expiry)
         self._sessions.pop(session.id, None)
+        delay_ms = self._lingering.pop(session.client.node, 0)
+        if delay_ms:
+            self.tree.zxid += 1
+            loop = asyncio.get_running_loop()
+            loop.call_later(delay_ms / 1000, self._remove_ephemerals, session)
+        elif not self._remove_ephemerals(session):
+            self.tree.zxid += 1
+
+    def _remove_ephemerals(self, session: Session) -> bool:
         ephemerals = self.tree.ephemerals_of(session.id)
         if ephemerals:
             self.commit(session, [Delete(path) for path in ephemerals])
-        else:
-            self.tree.zxid += 1
+        return bool(ephemerals)
 
     def _fire(self, changes: Sequence[tuple[Change, str]]) -> None:
         for change, path in changes:
