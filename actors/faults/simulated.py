@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from actors.cluster import SimulatedCluster
 from actors.conditions import NotReached
+from actors.controller.channel import TIMEOUT_MS
 from actors.faults.control_plane import control_plane
 from actors.faults.coverage import Coverage
 from actors.faults.invariant import Invariant
@@ -23,6 +24,7 @@ from actors.faults.nemesis import random_scenario
 from actors.faults.play import Account, Play
 from actors.faults.promises import Promises
 from actors.faults.scenario import Scenario
+from actors.faults.unanswered import Unanswered
 from actors.faults.violation import Violation
 from actors.faults.watched import Watched
 from runtime.simulation.loop import Stalled
@@ -80,6 +82,7 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
         sim.trace.watch([ActorCrashed], _crash_listener(cluster, crashes))
         coverage = Coverage(sim.trace)
         watched = Watched(sim, cluster, _all_invariants())
+        unanswered = Unanswered(sim)
         await _start(cluster, scenario.controller)
         verdict = Verdict(scenario.name, scenario.seed, expected=scenario.violated)
         play = Play(scenario, cluster, tell=tell)
@@ -87,6 +90,8 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
             play.voided = lambda: void_partitions(watched.invariants.all)
             await play.run()
             await sim.sleep(QUIET_MS)
+            if cluster.controller and unanswered.of(cluster.controller.world.node):
+                await sim.sleep(TIMEOUT_MS + QUIET_MS)  # it was lost, and will be sent again
             watched.raise_if_violated()
             watched.invariants.check_in_the_end()
             if scenario.violated:
