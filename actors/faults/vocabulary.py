@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct
 
 from actors.faults.hand import FaultRefused
+from wire.message import CODES
 
 Name = Annotated[str, Meta(max_length=249)]
 Who = int | Name
@@ -261,9 +262,11 @@ def fault_of(given: Mapping[str, Any]) -> AnyFault:
         raise FaultRefused(f"fault is {str(kind)!r:.60}; it must be one of {known}")
     try:
         fault: AnyFault = msgspec.convert(given, AnyFault)
-        return fault
     except msgspec.ValidationError as error:
         raise FaultRefused(f"{kind}: {error}") from None
+    if isinstance(fault, OnLink) and fault.message not in {None, *CODES}:
+        raise FaultRefused(f"{kind}: there is no message {fault.message!r}")
+    return fault
 
 
 def as_table(fault: Fault) -> dict[str, Any]:

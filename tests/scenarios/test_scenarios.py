@@ -4,20 +4,17 @@ A scenario must be able to fail. Each fails without its steps; each historic bug
 generation that had it, or when the guard that was Kafka's answer is taken out.
 """
 
-import re
-import time
+import tomllib
 from functools import cache
 from pathlib import Path
 
 import pytest
 from msgspec.structs import replace
 
-from actors.faults.scenario import Scenario, read_scenario, scenario_of, scenario_toml, tomllib
-from actors.faults.simulated import Verdict, judge
-from tests.behaviours import BEHAVIOURS
+from actors.faults.scenario import Scenario, read_scenario, scenario_of, scenario_toml
+from actors.faults.simulated import judge
 
 FILES = sorted(Path(__file__).parent.glob("*.toml"))
-HISTORIC = re.compile(r"(h\d+)[a-z]?-")
 every_scenario = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
 
