@@ -18,7 +18,7 @@ from actors.cluster import LOOPBACK, Door, resolve
 from actors.faults.hand import FaultRefused
 from actors.faults.local import LocalFaults
 from actors.faults.vocabulary import AnyFault
-from actors.node import node_name
+from actors.names import node_name
 from actors.node_cluster import NodeCluster
 from actors.places import failures_as_sentences
 from actors.story import TELLERS, StoryEvent, listen

@@ -25,6 +25,7 @@ from actors.broker.shutdown import say_goodbye
 from actors.config import BrokerConfig
 from actors.controller.controller import Controller
 from actors.coordinator.coordinator import GroupCoordinator
+from actors.names import node_name
 from runtime.ref import Ref
 from runtime.system import System
 from runtime.world import World
@@ -45,11 +46,6 @@ class NodeState(Enum):
     CONTROLLER = "RunningAsController"
     LEAVING = "PendingControlledShutdown"
     STOPPED = "NotRunning"
-
-
-def node_name(broker: int) -> str:
-    """A broker's address on the network and in the trace."""
-    return f"broker-{broker}"
 
 
 class Node:

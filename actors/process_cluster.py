@@ -25,17 +25,17 @@ from actors.config import BrokerConfig
 from actors.faults.hand import FaultRefused
 from actors.faults.process_hand import ProcessHand
 from actors.hearing import Hearing
-from actors.node import node_name
+from actors.names import node_name
 from actors.node_cluster import LOOK_AGAIN_MS, WAIT_MS, Announce, settings_of
 from actors.remote import RemoteCluster
 from actors.story import TELLERS, Story, StoryEvent
 from actors.token import VARIABLE
 from actors.view import ClusterView, assemble
 from runtime.child import Child
+from runtime.clock import RealClock, new_run, real_trace
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
 from runtime.main import Sentence
-from runtime.real import RealClock, new_run, real_trace
 from runtime.tasks import Bell, Promise, Tasks, all_of
 from runtime.tracing import Listener
 from runtime.world import Clock

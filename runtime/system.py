@@ -77,8 +77,9 @@ class System:
             actor.kill()
 
     async def stop(self, reason: str = STOPPED) -> None:
-        """Let every actor finish, last started first."""
-        self.resume()
+        """Let every actor finish, last started first; a node that stands still goes on before."""
+        while self.gate is not None:  # only whoever froze it knows what else stands still with it
+            await asyncio.shield(self.gate)
         while self._actors:  # one that finishes may start others: they finish too
             await next(reversed(self._actors.values())).finish()
         self._go_down(reason)

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from actors.asked import Asked, refusal
+from actors.asked import asked, refusal
 from actors.broker.meters import Meters
 from runtime.actor import Actor
 from runtime.network import Incoming
@@ -138,7 +138,7 @@ class Api(Actor):
         try:
             if counts and self._unanswered[name] > MOST_UNANSWERED:
                 raise InboxFull(f"{name} has {MOST_UNANSWERED} requests to answer")
-            handler.tell(Asked(request, message.source, answer))
+            handler.tell(asked(request, message.source, answer))
         except InboxFull:
             answer(refusal(request, BrokerNotAvailable("this broker has too much to do")))
 

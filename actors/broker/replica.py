@@ -167,7 +167,11 @@ class Replica:
     # --- becoming ---------------------------------------------------------------------------------
 
     def become_leader(self, hosted: HostedPartition, now_ms: float) -> None:
-        """Lead, in a new epoch: what is known of the others is no longer (B137)."""
+        """Lead, in a new epoch: what is known of the others is no longer (B137).
+
+        At the end of a move somebody is in the ISR who is not assigned any more. It counts until it
+        is out: should the controller die now, the move is undone, and it may be elected.
+        """
         self.hosted = hosted
         self.pending_isr = None
         self.joining_next = {}
@@ -177,7 +181,7 @@ class Replica:
             self.log.begin_epoch(hosted.leader_epoch)
         self.followers = {
             each: Follower.unheard(now_ms if each in hosted.isr else LONG_AGO_MS)
-            for each in hosted.replicas
+            for each in dict.fromkeys((*hosted.replicas, *hosted.isr))
             if each != hosted.me
         }
 

@@ -13,10 +13,10 @@ from typing import Final
 
 import msgspec
 
-from actors.commands.cluster_arguments import Parser
 from actors.commands.common import print_json, say
 from actors.commands.fault_arguments import ROLES, about, add_fields, fault_given, vocabulary_lines
 from actors.commands.inject_remotely import inject, list_active, play_there
+from actors.commands.parser import Parser
 from actors.config import GENERATIONS, BadConfig
 from actors.faults.hand import FaultRefused
 from actors.faults.narrator import Narrator

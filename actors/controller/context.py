@@ -147,6 +147,12 @@ class ControllerContext:
             # same leader epoch: no follower could tell the two apart. Another epoch begins.
             self.reborn_leaders.add(partition)
 
+    def is_reborn_leader(self, replica: Replica) -> bool:
+        """Whether it led in a former life of its broker, and nobody was elected since."""
+        partition, broker = replica
+        is_reborn = partition in self.reborn_leaders
+        return is_reborn and self.leaderships[partition].leader == broker
+
     @property
     def live_brokers(self) -> list[BrokerId]:
         """Brokers that may be elected."""

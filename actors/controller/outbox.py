@@ -51,18 +51,32 @@ class Channels:
     """One channel for each broker that is registered (B123, B124)."""
 
     def __init__(
-        self, world: World, system: System, controller: Receiver, name_of: NodeName
+        self,
+        world: World,
+        system: System,
+        controller: Receiver,
+        name_of: NodeName,
+        *,
+        timeout_ms: int,
     ) -> None:
         self._world = world
         self._system = system
         self._controller = controller
         self._name_of = name_of
+        self._timeout_ms = timeout_ms
         self._refs: dict[BrokerId, Ref] = {}
 
     def open(self, broker: BrokerId, context: ControllerContext) -> None:
         """Begin to talk to a broker."""
         destination = self._name_of(broker)
-        channel = Channel(self._world, destination, broker, context.epoch, self._controller)
+        channel = Channel(
+            self._world,
+            destination,
+            broker,
+            context.epoch,
+            self._controller,
+            timeout_ms=self._timeout_ms,
+        )
         self._refs[broker] = self._system.start(f"controller/channel-{broker}", channel)
 
     def close(self, broker: BrokerId) -> None:
@@ -93,7 +107,7 @@ class Outbox:
         self._channels = channels
         self._me = me
         self._leader_and_isr: dict[BrokerId, dict[TopicPartition, LeaderAndIsrPartition]] = {}
-        self._stop_replica: dict[BrokerId, dict[TopicPartition, StopReplicaPartition]] = {}
+        self._stop_replica: dict[BrokerId, dict[TopicPartition, bool]] = {}  # whether to delete
         self._metadata_brokers: dict[BrokerId, None] = {}
         self._metadata_partitions: dict[TopicPartition, None] = {}
         self._entries: dict[TopicPartition, LeaderAndIsrPartition] = {}
@@ -175,15 +189,13 @@ class Outbox:
         if broker < 0:
             return
         batch = self._stop_replica.setdefault(broker, {})
-        before = batch.get(partition)
-        batch[partition] = StopReplicaPartition(
-            partition=partition,
-            leader_epoch=self._stop_epoch(partition),
-            delete=delete or (before is not None and before.delete),
-        )
+        batch[partition] = delete or batch.get(partition, False)
 
     def _stop_epoch(self, partition: TopicPartition) -> LeaderEpoch:
-        """A topic's deletion does not raise the leader epoch, so it has a sentinel (B132)."""
+        """That of the last decision in this batch: an older one would be refused after it.
+
+        A topic's deletion does not raise the leader epoch, so it has a sentinel (B132).
+        """
         if self._context.is_queued_for_deletion(partition.topic):
             return LEADER_EPOCH_DURING_DELETE
         leadership = self._context.leaderships.get(partition)
@@ -292,9 +304,16 @@ class Outbox:
                 controller_id=self._me,
                 controller_epoch=context.epoch,
                 broker_epoch=known.epoch,
-                partitions=tuple(batch.values()),
+                partitions=tuple(
+                    StopReplicaPartition(
+                        partition=partition,
+                        leader_epoch=self._stop_epoch(partition),
+                        delete=delete,
+                    )
+                    for partition, delete in batch.items()
+                ),
             )
-            deleted = frozenset(each.partition for each in batch.values() if each.delete)
+            deleted = frozenset(partition for partition, delete in batch.items() if delete)
             self._post(known, request, deleted)
 
     def _topic_ids(self, partitions: Iterable[TopicPartition]) -> tuple[tuple[str, TopicId], ...]:

@@ -46,7 +46,8 @@ class ReplicaStates:
         """Give every replica a state; those on dead brokers leave their ISRs (B035).
 
         So do those that came back unnoticed, until `startup_returned`; and they come first, before
-        anybody is told that one of them leads.
+        anybody is told that one of them leads. A leader that came back, and may lead again, is not
+        told before its new epoch: in the old one it would write other records at the same offsets.
         """
         online: list[Replica] = []
         offline: list[Replica] = []
@@ -60,7 +61,8 @@ class ReplicaStates:
                     (returned if broker in gone else offline).append(replica)
                 else:
                     self._move(replica, ONLINE)
-                    online.append(replica)
+                    if not self._context.is_reborn_leader(replica):
+                        online.append(replica)
         await self.change(returned, OFFLINE)
         await self.change(online, ONLINE)
         await self.change(offline, OFFLINE)

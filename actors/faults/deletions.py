@@ -41,18 +41,28 @@ class DataIsDeletedOnPurpose(Invariant):
         broker = broker_at(call.destination)
         for entry in request.partitions:
             assignment = self.ledger.assignment(entry.partition)
-            stays = assignment is not None and broker in target_of(assignment)
-            if entry.delete and stays and self._is_present(entry):
+            if assignment is None or broker is None:
+                continue
+            stays = broker in target_of(assignment)
+            if entry.delete and stays and self._is_present(entry, broker, assignment):
                 self.found(
                     f"{call.source} has a replica of {broker} deleted, assigned by {assignment}",
                     partition=entry.partition,
                 )
 
-    def _is_present(self, entry: StopReplicaPartition) -> bool:
-        """Not if the topic is to go, nor if it waited long: what was decided since follows it."""
+    def _is_present(
+        self, entry: StopReplicaPartition, broker: BrokerId, assignment: ReplicaAssignment
+    ) -> bool:
+        """Not if the topic is to go, nor if it waited long: what was decided since follows it.
+
+        Nor if the broker is being added anew and is not in sync: the order ends what it was before,
+        and nobody counts on what it has.
+        """
         known = self.ledger.states.get(entry.partition)
         is_past = known is not None and 0 <= entry.leader_epoch < known.state.leader_epoch
-        return entry.partition.topic not in self.ledger.doomed and not is_past
+        isr = () if known is None else known.state.isr
+        is_new = broker in assignment.adding_replicas and broker not in isr
+        return entry.partition.topic not in self.ledger.doomed and not is_past and not is_new
 
     def on_control_arrived(self, call: Call) -> None:
         """From now on the broker may delete these."""

@@ -1,27 +1,58 @@
 """What is on the disks: indexes point where they say, and recovery gives back a prefix.
 
 Rule: an index entry is looked at once, when it is new. A log is compared with what it was before
-its broker died as soon as the broker holds it again, before anything was appended to it.
+its broker died as soon as the broker holds it again, before anything was appended to it. A cut that
+was not durable yet may be undone by a power cut. What was deleted on purpose has no past: a replica
+that comes back later begins with nothing.
 """
 
 from collections.abc import Sequence
 
 from actors.broker.log.segment import Segment
+from actors.faults.calls import Call, broker_at
 from actors.faults.invariant import Invariant
 from actors.faults.sight import Key, Seen, Sight
 from actors.faults.violation import Violation
-from wire.errors import CorruptRecordBatch
-from wire.ids import Offset
+from wire.control import ControlResponse, StopReplica, StopReplicaResponse
+from wire.errors import CorruptRecordBatch, ErrorCode
+from wire.ids import Offset, TopicPartition
 from wire.records import HEADER_BYTES, decode_header
+from wire.trace import LogTruncated, RecordsAppended, TraceEvent
 
 
 class IndexesAreTrue(Invariant):
     """I-23."""
 
     name = "I-23"
+    events = (LogTruncated, RecordsAppended)
 
     def __init__(self) -> None:
         self._looked: dict[Key, tuple[Seen, int, dict[Offset, int]]] = {}
+        self._deleted: set[tuple[str, TopicPartition]] = set()  # by node, since the last look
+
+    def on_event(self, node: str, event: TraceEvent) -> None:
+        """A cut is durable before it is told of, and before anything is appended."""
+        broker = broker_at(node)
+        if isinstance(event, LogTruncated | RecordsAppended) and broker is not None:
+            key = (int(broker), TopicPartition(event.topic, event.partition))
+            seen = self.sight.all.get(key)
+            if seen is not None:
+                seen.uncut = []
+
+    def on_control_arrived(self, call: Call) -> None:
+        """Note what a broker is told to delete."""
+        if isinstance(call.request, StopReplica):
+            deleted = (each.partition for each in call.request.partitions if each.delete)
+            self._deleted.update((call.destination, partition) for partition in deleted)
+
+    def on_control_answered(self, call: Call, response: ControlResponse) -> None:
+        """Not if it has refused."""
+        if isinstance(response, StopReplicaResponse):
+            is_refused = response.error_code is not ErrorCode.NONE
+            told = () if not isinstance(call.request, StopReplica) else call.request.partitions
+            kept = {each.partition for each in told if is_refused}
+            kept |= {e.partition for e in response.partitions if e.error_code is not ErrorCode.NONE}
+            self._deleted.difference_update((call.destination, partition) for partition in kept)
 
     def check(self, changed: Sequence[Seen], sight: Sight) -> None:
         """Judge the logs that have changed."""
@@ -29,7 +60,11 @@ class IndexesAreTrue(Invariant):
         for seen in changed:
             if seen.before is not None:
                 before, seen.before = seen.before, None
-                self._judge_recovery(seen, before)
+                where = (seen.node.world.node, seen.partition)
+                if where in self._deleted:
+                    self._deleted.remove(where)
+                else:
+                    self._judge_recovery(seen, before)
             if seen.log is not None:
                 self._judge_indexes(seen)
 
@@ -41,7 +76,9 @@ class IndexesAreTrue(Invariant):
         if log is not None and log.cuts:
             return  # it has been cut since it was recovered: what recovery gave is not to be seen
         kept = [batch for batch in before.batches if batch.last_offset >= seen.start]
-        if seen.batches != kept[: len(seen.batches)]:
+        uncut = [batch for batch in before.uncut if batch.last_offset >= seen.start]
+        count = len(seen.batches)
+        if seen.batches not in (kept[:count], uncut[:count]):
             raise self._violation(
                 seen, f"recovery gave {seen.batches}, no prefix of {kept}", seen.end
             )

@@ -5,7 +5,7 @@ ISRs written, requests acknowledged. A leader may serve on until its successor t
 who count for it still follow it then. After that its ISR holds somebody who no longer does.
 """
 
-from typing import NamedTuple
+from typing import Any, Final, NamedTuple
 
 from actors.faults.invariant import Exchange, Invariant
 from actors.faults.sight import Sight
@@ -17,23 +17,28 @@ from wire.trace import (
     LeaderElected,
     RecordsAppended,
     ReplicaRoleChanged,
+    TopicDeletionStep,
     TraceEvent,
 )
 
 ALL = -1  # acks
+GONE: Final = "completed"  # the last step of a deletion
 
 
 class OneLeaderAppendsPerEpoch(Invariant):
     """I-20."""
 
     name = "I-20"
-    events = (RecordsAppended,)
+    events = (RecordsAppended, TopicDeletionStep)
 
     def __init__(self) -> None:
         self._appender: dict[tuple[TopicPartition, int], str] = {}
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """Note who appends."""
+        if isinstance(event, TopicDeletionStep) and event.step == GONE:
+            for known in [known for known in self._appender if known[0].topic == event.topic]:
+                del self._appender[known]
         if not isinstance(event, RecordsAppended) or event.role != "leader":
             return
         partition = TopicPartition(event.topic, event.partition)
@@ -57,7 +62,7 @@ class ZombiesCannotCommit(Invariant):
     """I-21: whoever was succeeded changes no ISR, and acknowledges nothing it appended since."""
 
     name = "I-21"
-    events = (ReplicaRoleChanged, RecordsAppended, LeaderElected, IsrChanged)
+    events = (ReplicaRoleChanged, RecordsAppended, LeaderElected, IsrChanged, TopicDeletionStep)
 
     def __init__(self) -> None:
         self._in_office: dict[TopicPartition, _Reign] = {}
@@ -80,6 +85,16 @@ class ZombiesCannotCommit(Invariant):
                 self._elected[partition] = max(newest, self._elected.get(partition, newest))
             case IsrChanged():
                 self._on_isr_changed(node, event)
+            case TopicDeletionStep() if event.step == GONE:
+                self._forget(event.topic)
+
+    def _forget(self, topic: str) -> None:
+        """A topic of that name will be another one, and begins with epoch 0."""
+        tables: tuple[dict[TopicPartition, Any], ...]
+        tables = (self._in_office, self._elected, self._late)
+        for table in tables:
+            for partition in [each for each in table if each.topic == topic]:
+                del table[partition]
 
     def _on_appended(self, node: str, event: RecordsAppended) -> None:
         partition = TopicPartition(event.topic, event.partition)

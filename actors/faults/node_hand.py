@@ -9,7 +9,8 @@ from actors.faults.hand import ZOOKEEPER, FaultRefused
 from actors.faults.local import LocalFaults
 from actors.faults.server_state import ServerState
 from actors.faults.vocabulary import INSTANT, Fault, Local, LoseReply
-from actors.node import Node, NodeState, node_name
+from actors.names import node_name
+from actors.node import Node, NodeState
 from actors.node_cluster import NodeCluster
 from actors.view import ClusterView
 from runtime.fault_log import FaultLog

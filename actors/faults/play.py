@@ -51,6 +51,7 @@ WHOLE_MS: Final = 120_000  # that a cluster may take to be whole when all is hea
 ACTION_MS: Final = 5_000
 GONE_MS: Final = 30_000  # that the deletion of a topic may take
 STARTING: Final = 5  # tries
+CALMING: Final = 24  # tries
 SHELL: Final = "shell"  # a person at a ZooKeeper shell
 UP: Final = (BrokerState.UP, BrokerState.CONTROLLER)
 Tell = Callable[[str], None]
@@ -151,6 +152,9 @@ class Play:
             return
         if step.is_awaited:
             await self._do(step)
+        elif isinstance(step.do, Produce) and step.do.may_fail:
+            self._tell(_spoken(step.do))
+            self.workload.begin(step.do)  # nobody waits for it before brokers are started again
         else:
             self._background.start(self._do(step))
 
@@ -230,10 +234,7 @@ class Play:
 
     async def _end(self) -> None:
         self._tell("heal: all links, all disks; whoever is down starts")
-        await self.injector.heal_all()
-        with suppress(TimeoutError):
-            await within(WHOLE_MS, self._background.idle())
-        await self.injector.heal_all()  # what was begun before may have ended only now
+        await self._calm()
         for broker in sorted(self._sick):
             with suppress(FaultRefused):  # it is down
                 await self._hand.kill(broker, process_only=True)
@@ -247,6 +248,15 @@ class Play:
         await self.workload.read_all()
         self.account.acknowledged = self.workload.acknowledged
         self.account.failed = self.workload.failed
+
+    async def _calm(self) -> None:
+        """Heal until nothing that was begun goes on: it may break something only now."""
+        for _ in range(CALMING):
+            await self.injector.heal_all()
+            with suppress(TimeoutError):
+                await within(WHOLE_MS / CALMING, self._background.idle())
+                break
+        await self.injector.heal_all()
 
     async def heal(self) -> None:
         """Undo what was done, although it is not played to its end."""

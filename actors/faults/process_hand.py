@@ -14,7 +14,7 @@ from actors.faults.hand import ZOOKEEPER, FaultRefused
 from actors.faults.node_hand import over_with_a_life
 from actors.faults.server_state import ServerState
 from actors.faults.vocabulary import INSTANT, AnyFault, Fault, Local, LoseUnsynced
-from actors.node import node_name
+from actors.names import node_name
 from actors.view import ClusterView
 from runtime.fault_log import FaultLog
 from runtime.main import Sentence

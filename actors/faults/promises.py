@@ -3,7 +3,9 @@
 Rule: a promise is judged by the log of every leader of the same or a later epoch. A promise is void
 after an unclean election, and when nobody is left in the ISR who is alive and has kept its disk
 since it came in: what disks keep of what was not synced is a matter of luck, as in Kafka, which
-does not sync before it answers.
+does not sync before it answers. What a leader of such an epoch promises later is void as well: it
+does not know yet that the others have gone on without it. A promise ends with its topic; whoever
+gives one must have what it promises below its high watermark by then.
 """
 
 from collections.abc import Sequence
@@ -12,7 +14,7 @@ from typing import NamedTuple
 from actors.faults.invariant import Commit, Exchange, Invariant
 from actors.faults.sight import Key, Seen, Sight
 from actors.faults.violation import Violation
-from runtime.keeper import Create, Set
+from runtime.keeper import Check, Delete
 from wire.data import Fetch, FetchResponse, Produce, ProduceResponse
 from wire.errors import ErrorCode
 from wire.ids import NO_TIMESTAMP_MS, BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -58,13 +60,31 @@ class Promises(Invariant):
         self._spared: set[str] = set()  # whose process ends, and whose disk keeps everything
         self._dead: set[int] = set()
         self._isrs: dict[TopicPartition, frozenset[int]] = {}  # as ZooKeeper has them
+        self._epochs: dict[TopicPartition, int] = {}  # of leaders, as ZooKeeper has them
+        self._void_to: dict[TopicPartition, int] = {}  # the last epoch whose promises are void
         self._forgetful: dict[TopicPartition, set[int]] = {}  # in the ISR, and its disk was cut off
         self.voided: set[TopicPartition] = set()  # of which a promise is over
 
     def promise(self, partition: TopicPartition, promise: Promise) -> None:
         """From now on this must be there."""
+        if promise.epoch <= self._void_to.get(partition, -1):
+            return
         self._promises.setdefault(partition, []).append(promise)
         self._new[partition] = None
+
+    def judge_now(
+        self, partition: TopicPartition, broker: BrokerId, last: Offset, sight: Sight
+    ) -> None:
+        """No leader promises more than is committed: luck may hide that, and not for ever."""
+        seen = sight.all.get((int(broker), partition))
+        if seen is not None and seen.leads and seen.high_watermark <= last:
+            what = f"{self.verb} in epoch {seen.epoch} beyond the high watermark"
+            self.found(
+                f"{what} {seen.high_watermark}",
+                partition=partition,
+                brokers=(broker,),
+                offsets=(last,),
+            )
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """Some promises are over."""
@@ -81,12 +101,18 @@ class Promises(Invariant):
     def on_commit(self, commit: Commit) -> None:
         """Note who is in sync."""
         for operation in commit.operations:
-            if isinstance(operation, Create | Set) and operation.path.endswith("/state"):
+            if not isinstance(operation, Check) and operation.path.endswith("/state"):
                 partition = PartitionStateZNode.partition_at(operation.path)
                 if partition is None:
                     continue
+                if isinstance(operation, Delete):  # a topic of that name will be another one
+                    self._void(partition)
+                    for known in (self._isrs, self._forgetful, self._epochs, self._void_to):
+                        known.pop(partition, None)
+                    continue
                 state = PartitionStateZNode.decode(partition, operation.data)
                 isr = frozenset(map(int, state.isr))
+                self._epochs[partition] = int(state.leader_epoch)
                 before = self._isrs.get(partition, frozenset())
                 self._isrs[partition] = isr
                 forgetful = self._forgetful.get(partition, set())
@@ -162,6 +188,8 @@ class Promises(Invariant):
 
     def _void(self, partition: TopicPartition) -> None:
         self._promises.pop(partition, None)
+        if partition in self._epochs:
+            self._void_to[partition] = self._epochs[partition]
         self.voided.add(partition)
         self._judged.clear()
 
@@ -194,6 +222,7 @@ class CommittedIsNeverLost(Promises):
                     result.partition, Promise(Offset(shift), last, crc, epoch, exchange.broker)
                 )
                 shift = Offset(last + 1)
+            self.judge_now(result.partition, exchange.broker, Offset(shift - 1), sight)
 
 
 class VisibleIsNeverLost(Promises):
@@ -212,8 +241,12 @@ class VisibleIsNeverLost(Promises):
         for result in response.partitions:
             epoch = _epoch_of(exchange.broker, result.partition, sight)
             if result.records and epoch is not None:
-                for promise in _promises_of(result.records, epoch, exchange.broker):
+                promises = _promises_of(result.records, epoch, exchange.broker)
+                for promise in promises:
                     self.promise(result.partition, promise)
+                if promises:
+                    last = promises[-1].last_offset
+                    self.judge_now(result.partition, exchange.broker, last, sight)
 
 
 def _number(node: str) -> int:

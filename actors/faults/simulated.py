@@ -25,10 +25,12 @@ from actors.faults.node_hand import NodeHand
 from actors.faults.play import Account, Play
 from actors.faults.promises import Promises
 from actors.faults.scenario import Scenario
+from actors.faults.unanswered import Unanswered
 from actors.faults.violation import Violation
 from actors.faults.watched import Watched
 from runtime.simulation.loop import Stalled
 from runtime.simulation.simulator import NeverQuiet, Simulator, run
+from wire.errors import ApiError
 from wire.trace import ActorCrashed, MessageHandled, Stamp, TraceEvent
 
 QUIET_MS: Final = 13_000  # in which all that is told now and then is told
@@ -100,6 +102,7 @@ async def _judge(
         sim.trace.watch([ActorCrashed], _crash_listener(cluster, crashes))
         coverage = Coverage(sim.trace)
         watched = Watched(sim, cluster, _all_invariants())
+        unanswered = Unanswered(sim)
         await _start(cluster, scenario.controller)
         verdict = Verdict(scenario.name, scenario.seed, expected=scenario.violated)
         narrator = None if narrate is None else narrate(cluster)
@@ -108,7 +111,7 @@ async def _judge(
         try:
             play.voided = lambda: void_partitions(watched.invariants.all)
             await play.run()
-            await sim.sleep(QUIET_MS)
+            await _be_quiet(sim, cluster, unanswered)
             watched.raise_if_violated()
             watched.invariants.check_in_the_end()
             if scenario.violated:
@@ -117,7 +120,7 @@ async def _judge(
                 raise Violation("crash", f"{crashes[0].actor} crashed: {crashes[0].error}")
         except Violation as violation:
             _note(verdict, watched.violation or violation)
-        except (NeverCame, NotReached, NeverQuiet, Stalled, TimeoutError) as error:
+        except (ApiError, NeverCame, NotReached, NeverQuiet, Stalled, TimeoutError) as error:
             _note(verdict, watched.violation or Violation("L-0", f"{error!r}"))
         if narrator is not None:
             narrator.stop()
@@ -129,6 +132,15 @@ async def _judge(
             verdict.causes = _causes(events, watched.stamp)
             verdict.digest = _digest(events)
         return verdict
+
+
+async def _be_quiet(sim: Simulator, cluster: SimulatedCluster, unanswered: Unanswered) -> None:
+    """Wait until all that is told now and then is told, and nothing happens any more."""
+    await sim.sleep(QUIET_MS)
+    reigning = cluster.controller
+    if reigning and unanswered.of(reigning.world.node):  # it was lost, and will be sent again
+        await sim.sleep(reigning.config.controller_socket_timeout_ms + QUIET_MS)
+    await sim.settle()
 
 
 def _all_invariants() -> tuple[Invariant, ...]:

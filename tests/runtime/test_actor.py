@@ -327,6 +327,24 @@ async def test_a_paused_node_handles_nothing_until_it_is_resumed(system):
     await counter.has_numbers(1, 2)
 
 
+async def test_a_paused_node_stops_once_it_is_resumed(system):
+    """What else was frozen with it is the one's to know who froze it."""
+    counter = Counter()
+    ref = system.start("counter", counter)
+    system.pause()
+    ref.tell(Add(1))
+    stopping = asyncio.ensure_future(system.stop())
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert system.is_paused
+    assert counter.numbers == []
+
+    system.resume()
+
+    await stopping
+    assert counter.numbers == [1]
+
+
 async def test_actors_stop_in_the_reverse_order_of_their_start(system, trace):
     for name in ("first", "second", "third"):
         system.start(name, Counter())

@@ -12,7 +12,7 @@ from actors.broker.settings import Throttled, TopicSettings
 from runtime.simulation.disk import SimulatedDisk
 from tests.support.data import batch_of
 from tests.support.orders import order
-from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from wire.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 
 ORDERS = TopicPartition("orders", 0)
 LAG_MS = 10_000
@@ -181,6 +181,19 @@ def test_a_member_that_lacks_records_is_lagging_when_it_has_not_had_all_for_too_
 
     assert replica.lagging(LAG_MS, LAG_MS) == ()
     assert replica.lagging(LAG_MS + 1, LAG_MS) == (3,)
+
+
+def test_a_member_that_is_not_assigned_any_more_counts_until_it_is_out():
+    """Should the controller die before it has taken it out, the move is undone and it may lead."""
+    replica = leader(1, 2, 3, records=1, replicas=(1, 2))
+    ask(replica, 2, 1, now_ms=0)
+
+    assert replica.reached(LAG_MS + 1, LAG_MS) < 1
+    assert replica.lagging(LAG_MS + 1, LAG_MS) == (3,)
+    ask(replica, 3, 1, now_ms=LAG_MS + 1)
+    assert replica.reached(LAG_MS + 1, LAG_MS) == 1
+    replica.hosted = replica.hosted.with_isr((BrokerId(1), BrokerId(2)), PartitionEpoch(1))
+    assert not replica.may_join(BrokerId(3))
 
 
 @pytest.mark.behaviour("B159")

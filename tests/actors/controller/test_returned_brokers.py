@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from actors.controller.context import ControllerContext
-from actors.node import node_name
+from actors.names import node_name
 from runtime.network import Disconnected
 from tests.support.data import produce, values_on
 from tests.support.drive import Drive
@@ -91,6 +91,18 @@ async def test_a_leader_that_came_back_with_all_others_begins_another_epoch(driv
     assert drive.state("orders").leader == 2
     assert drive.state("orders").leader_epoch > epoch
     assert drive.state("orders").isr == (2, 3)
+
+
+async def test_a_leader_that_came_back_is_not_told_that_it_leads_in_its_former_epoch(drive):
+    await drive.create("orders", [2, 3])
+    epoch = drive.state("orders").leader_epoch
+    drive.forget()
+
+    await come_back_unnoticed(drive, 2, 3)
+
+    decisions = [part for each in drive.sent(LeaderAndIsr, to=2) for part in each.partitions]
+    assert decisions
+    assert all(each.leader_epoch > epoch for each in decisions if each.leader == 2)
 
 
 async def test_after_a_power_cut_of_the_whole_cluster_every_leader_has_another_epoch(drive):

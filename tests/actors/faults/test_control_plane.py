@@ -123,6 +123,7 @@ async def test_states_are_silent_if_the_cluster_ran_before_they_looked(sim):
 # --- I-1, I-2, I-3 --------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-1")
 async def test_an_epoch_that_is_skipped_or_falls_is_found(sim):
     planted = await Planted.with_topic(sim, OneControllerAnEpoch())
 
@@ -131,6 +132,7 @@ async def test_an_epoch_that_is_skipped_or_falls_is_found(sim):
     fires(planted, "I-1: broker-2 writes epoch 3 after 1")
 
 
+@pytest.mark.behaviour("I-1")
 async def test_two_brokers_that_give_orders_in_one_epoch_are_found(sim):
     planted = await Planted.with_topic(sim, OneControllerAnEpoch())
 
@@ -139,6 +141,7 @@ async def test_two_brokers_that_give_orders_in_one_epoch_are_found(sim):
     fires(planted, "I-1: broker-1 and broker-2 both act as controller of epoch 1")
 
 
+@pytest.mark.behaviour("I-1")
 async def test_a_broker_that_writes_under_the_epoch_of_another_is_found(sim):
     planted = await Planted.with_topic(sim, OneControllerAnEpoch())
     version = planted.drive.tree.get("/controller_epoch").stat.version
@@ -148,6 +151,7 @@ async def test_a_broker_that_writes_under_the_epoch_of_another_is_found(sim):
     fires(planted, "I-1: broker-2 writes under the epoch of broker-1")
 
 
+@pytest.mark.behaviour("I-2")
 async def test_a_broker_that_obeys_a_past_controller_is_found(sim):
     planted = await Planted.with_topic(sim, PastControllersChangeNothing())
 
@@ -160,6 +164,7 @@ async def test_a_broker_that_obeys_a_past_controller_is_found(sim):
     fires(planted, "I-2: broker-3 obeyed a UpdateMetadata of epoch 1 after one of 5")
 
 
+@pytest.mark.behaviour("I-2")
 async def test_a_past_controller_that_decides_is_found(sim):
     planted = await Planted.with_topic(sim, PastControllersChangeNothing())
 
@@ -170,6 +175,16 @@ async def test_a_past_controller_that_decides_is_found(sim):
     fires(planted, "I-2: broker-2 decides about orders-0 while broker-1 is the controller")
 
 
+@pytest.mark.behaviour("I-2")
+async def test_a_decision_under_an_epoch_that_is_over_is_found(sim):
+    planted = await Planted.with_topic(sim, PastControllersChangeNothing())
+
+    planted.write_state("broker-1", leader_epoch=1, controller_epoch=0)
+
+    fires(planted, "I-2 orders-0: broker-1 decides with epoch 0 in epoch 1")
+
+
+@pytest.mark.behaviour("I-2")
 async def test_a_broken_fence_is_found(sim, monkeypatch):
     monkeypatch.setattr(Fence, "check", lambda self, request: None)
     planted = await Planted.with_topic(sim, PastControllersChangeNothing(), BrokersTakeNewsOnly())
@@ -188,6 +203,7 @@ async def test_a_broken_fence_is_found(sim, monkeypatch):
     fires(planted, "I-2: broker-3 obeyed")
 
 
+@pytest.mark.behaviour("I-2")
 async def test_a_past_controller_that_takes_away_requests_or_topics_is_found(sim):
     planted = await Planted.with_topic(sim, PastControllersChangeNothing())
 
@@ -200,6 +216,7 @@ async def test_a_past_controller_that_takes_away_requests_or_topics_is_found(sim
     fires(planted, "I-2: broker-3 removes /admin/delete_topics/orders")
 
 
+@pytest.mark.behaviour("I-3")
 async def test_a_controller_that_never_won_is_found(sim):
     planted = await Planted.with_topic(sim, ControllersHaveWon())
 
@@ -208,6 +225,7 @@ async def test_a_controller_that_never_won_is_found(sim):
     fires(planted, "I-3: broker-2 is active in epoch 1, won by broker-1")
 
 
+@pytest.mark.behaviour("I-3")
 async def test_a_controller_that_outlives_its_session_is_found(sim):
     planted = await Planted.with_topic(sim, ControllersHaveWon())
 
@@ -218,6 +236,31 @@ async def test_a_controller_that_outlives_its_session_is_found(sim):
     fires(planted, "I-3: broker-1 has lost its session and is active in 1")
 
 
+@pytest.mark.behaviour("I-3")
+async def test_a_controller_that_registers_in_another_session_before_it_resigned_is_found(sim):
+    planted = await Planted.with_topic(sim, ControllersHaveWon())
+    node = planted.drive.node(1)
+    session = node.world.keeper.session
+
+    planted.leave(1, BrokerRegistered(1, node.broker_epoch, session))  # once more in the same
+    planted.check()
+    planted.leave(1, BrokerRegistered(1, node.broker_epoch + 50, session + 1))
+
+    fires(planted, "I-3: broker-1 has another session and is active in 1")
+
+
+@pytest.mark.behaviour("I-3")
+async def test_a_controller_that_takes_the_same_office_again_is_found(sim):
+    planted = await Planted.with_topic(sim, ControllersHaveWon())
+
+    planted.leave(1, ControllerResigned(1, 1, "by hand"))
+    planted.check()
+    planted.leave(1, ControllerElected(1, 1, 1))
+
+    fires(planted, "I-3: broker-1 is active in epoch 1 once more")
+
+
+@pytest.mark.behaviour("I-3")
 async def test_a_controller_that_gives_orders_after_it_resigned_is_found(sim):
     planted = await Planted.with_topic(sim, ControllersHaveWon())
 
@@ -230,6 +273,7 @@ async def test_a_controller_that_gives_orders_after_it_resigned_is_found(sim):
 # --- I-4, I-5, I-10 -------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-4")
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
@@ -245,6 +289,7 @@ async def test_a_state_that_contradicts_the_one_before_is_found(sim, changes, wh
     fires(planted, f"I-4 orders-0: {what}")
 
 
+@pytest.mark.behaviour("I-4")
 async def test_a_leader_epoch_that_falls_is_found(sim):
     planted = await Planted.with_topic(sim, LeaderEpochsGrow())
 
@@ -267,6 +312,7 @@ async def test_a_topic_made_anew_begins_with_epoch_0_again(sim):
     planted.check()
 
 
+@pytest.mark.behaviour("I-5")
 @pytest.mark.parametrize(
     ("changes", "what"),
     [
@@ -285,6 +331,7 @@ async def test_an_isr_that_cannot_be_is_found(sim, changes, what):
     fires(planted, f"I-5 orders-0: {what}")
 
 
+@pytest.mark.behaviour("I-5")
 async def test_an_assignment_that_leaves_in_sync_replicas_out_is_found(sim):
     planted = await Planted.with_topic(sim, InSyncReplicasAreAssigned())
 
@@ -293,6 +340,7 @@ async def test_an_assignment_that_leaves_in_sync_replicas_out_is_found(sim):
     fires(planted, "I-5 orders-0: the ISR is not part of")
 
 
+@pytest.mark.behaviour("I-10")
 async def test_a_controller_that_tells_what_never_was_is_found(sim):
     planted = await Planted.with_topic(sim, ControllersBelieveZooKeeper())
 
@@ -303,6 +351,7 @@ async def test_a_controller_that_tells_what_never_was_is_found(sim):
     fires(planted, "I-10 orders-0: broker-1 tells broker-2")
 
 
+@pytest.mark.behaviour("I-10")
 async def test_a_controller_that_believes_something_else_in_the_end_is_found(sim):
     planted = await Planted.with_topic(sim, ControllersBelieveZooKeeper())
     planted.check_in_the_end()
@@ -321,6 +370,7 @@ def elect_anybody(replicas, isr, is_online, *, allow_unclean):
     return Elected(live[-1], (live[-1],))
 
 
+@pytest.mark.behaviour("I-6")
 async def test_an_election_of_somebody_who_was_not_in_sync_is_found(sim, monkeypatch):
     planted = await Planted.with_topic(sim, ElectionsAreClean())
     planted.drive.shrink(3, ORDERS)
@@ -350,6 +400,7 @@ async def test_an_unclean_election_that_is_allowed_and_counted_is_none(sim):
     planted.check()
 
 
+@pytest.mark.behaviour("I-6")
 async def test_an_unclean_election_that_is_said_to_be_clean_is_found(sim):
     planted = await Planted.with_topic(
         sim, ElectionsAreClean(), unclean_leader_election_enable=True
@@ -364,6 +415,7 @@ async def test_an_unclean_election_that_is_said_to_be_clean_is_found(sim):
     fires(planted, "I-6 orders-0: broker-1 says of LeaderElected")
 
 
+@pytest.mark.behaviour("I-6")
 async def test_an_unclean_election_that_no_meter_counts_is_found(sim):
     planted = await Planted.with_topic(
         sim, ElectionsAreClean(), unclean_leader_election_enable=True
@@ -377,6 +429,7 @@ async def test_an_unclean_election_that_no_meter_counts_is_found(sim):
     fires(planted, "I-6: broker-1 counts 0 unclean elections, not 1")
 
 
+@pytest.mark.behaviour("I-16")
 async def test_a_preferred_election_of_another_is_found(sim, monkeypatch):
     planted = await Planted.with_topic(sim, PreferredLeadersOnly())
     await planted.drive.kill(1)
@@ -392,6 +445,7 @@ async def test_a_preferred_election_of_another_is_found(sim, monkeypatch):
     fires(planted, r"I-16 orders-0 on 3: .* is not the head of \(1, 2, 3\)")
 
 
+@pytest.mark.behaviour("I-16")
 @pytest.mark.parametrize(
     ("isr", "what"), [("1,2", "has the ISR 1,2, not 1,2,3"), ("1,2,3", "is not alive")]
 )
@@ -409,6 +463,7 @@ async def test_a_preferred_election_that_changes_more_than_the_leader_is_found(s
 # --- I-9 ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-9")
 async def test_a_change_that_is_no_row_of_its_table_is_found(sim):
     planted = await Planted.with_topic(sim, ChangesAreLegal())
 
@@ -417,6 +472,7 @@ async def test_a_change_that_is_no_row_of_its_table_is_found(sim):
     fires(planted, "I-9 new-0: broker-1 moves it from NonExistentPartition to OnlinePartition")
 
 
+@pytest.mark.behaviour("I-9")
 @pytest.mark.parametrize("after", REPLICAS)
 async def test_a_replica_goes_only_where_its_table_says(sim, after):
     planted = await Planted.with_topic(sim, ChangesAreLegal())
@@ -436,6 +492,7 @@ def test_the_tables_know_all_states():
     assert set(REPLICAS) == {row for rows in REPLICAS.values() for row in rows}
 
 
+@pytest.mark.behaviour("I-9")
 async def test_a_refused_change_that_changed_something_is_found(sim):
     planted = await Planted.with_topic(sim, ChangesAreLegal())
     online, new = "OnlinePartition", "NewPartition"
@@ -450,6 +507,7 @@ async def test_a_refused_change_that_changed_something_is_found(sim):
 # --- I-11, I-12 -----------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-11")
 async def test_a_broker_that_takes_the_same_leader_epoch_again_is_found(sim):
     planted = await Planted.with_topic(sim, BrokersTakeNewsOnly())
 
@@ -461,6 +519,7 @@ async def test_a_broker_that_takes_the_same_leader_epoch_again_is_found(sim):
     fires(planted, "I-11 orders-0: broker-2 took leader epoch 0 after 0")
 
 
+@pytest.mark.behaviour("I-11")
 async def test_a_broker_that_obeys_an_order_for_its_former_life_is_found(sim):
     planted = await Planted.with_topic(sim, BrokersTakeNewsOnly())
     old = planted.drive.node(2).broker_epoch
@@ -475,6 +534,7 @@ async def test_a_broker_that_obeys_an_order_for_its_former_life_is_found(sim):
     fires(planted, f"I-11: broker-2, registered as {old + 50}, obeyed a UpdateMetadata for {old}")
 
 
+@pytest.mark.behaviour("I-12")
 async def test_a_request_that_overtakes_another_is_found(sim):
     planted = await Planted.with_topic(sim, OrdersKeepTheirOrder())
 
@@ -486,6 +546,7 @@ async def test_a_request_that_overtakes_another_is_found(sim):
     fires(planted, "I-12: broker-1 sends broker-2 a UpdateMetadata before a StopReplica was ans")
 
 
+@pytest.mark.behaviour("I-12")
 async def test_a_decision_without_its_metadata_is_found(sim):
     planted = await Planted.with_topic(sim, OrdersKeepTheirOrder())
 
@@ -495,6 +556,7 @@ async def test_a_decision_without_its_metadata_is_found(sim):
     fires(planted, "I-12: .* a StopReplica after a LeaderAndIsr whose metadata of orders-0 was due")
 
 
+@pytest.mark.behaviour("I-12")
 @pytest.mark.parametrize("request_", [stop(0), decision(0, 5)], ids=["stop", "decision"])
 async def test_what_is_said_out_of_order_is_found(sim, request_):
     planted = await Planted.with_topic(sim, OrdersKeepTheirOrder())
@@ -522,6 +584,7 @@ def _told(entry):
     )
 
 
+@pytest.mark.behaviour("I-12")
 async def test_an_outbox_that_sends_metadata_first_is_found(sim, monkeypatch):
     def send(self):
         self._send_metadata()
@@ -541,6 +604,7 @@ async def test_an_outbox_that_sends_metadata_first_is_found(sim, monkeypatch):
 # --- I-13, I-14, I-15 -----------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-13")
 async def test_an_order_to_delete_what_is_assigned_is_found(sim):
     planted = await Planted.with_topic(sim, DataIsDeletedOnPurpose())
 
@@ -549,6 +613,24 @@ async def test_an_order_to_delete_what_is_assigned_is_found(sim):
     planted.send(1, 3, stop(delete=True))
 
     fires(planted, "I-13 orders-0: broker-1 has a replica of 3 deleted")
+
+
+async def test_an_order_to_delete_what_is_being_added_and_in_sync_is_found(sim):
+    planted = await Planted.with_topic(sim, DataIsDeletedOnPurpose())
+    planted.write_topic("broker-1", 1, 2, 3, adding_replicas=(BrokerId(3),))
+    planted.send(1, 3, stop(delete=True))
+
+    fires(planted, "I-13 orders-0: broker-1 has a replica of 3 deleted")  # it is in sync
+
+
+async def test_an_order_to_delete_what_is_added_again_and_not_in_sync_is_none(sim):
+    planted = await Planted.with_topic(sim, DataIsDeletedOnPurpose())
+    planted.write_state("broker-1", isr=(1, 2))
+    planted.write_topic("broker-1", 1, 2, 3, adding_replicas=(BrokerId(3),))
+
+    planted.send(1, 3, stop(delete=True))
+
+    planted.check()
 
 
 async def test_an_order_to_delete_what_is_to_be_deleted_is_none(sim):
@@ -562,6 +644,7 @@ async def test_an_order_to_delete_what_is_to_be_deleted_is_none(sim):
     planted.check()
 
 
+@pytest.mark.behaviour("I-13")
 async def test_a_broker_that_deletes_on_its_own_is_found(sim):
     planted = await Planted.with_topic(sim, DataIsDeletedOnPurpose())
 
@@ -570,6 +653,7 @@ async def test_a_broker_that_deletes_on_its_own_is_found(sim):
     fires(planted, "I-13 orders-0: broker-2 deleted a replica that nobody told it to")
 
 
+@pytest.mark.behaviour("I-14")
 async def test_a_move_that_ends_too_early_is_found(sim, monkeypatch):
     async def is_complete(self, partition, assignment):
         return True
@@ -587,6 +671,7 @@ async def test_a_move_that_ends_too_early_is_found(sim, monkeypatch):
     fires(planted, "I-14 orders-0: broker-1 moved")
 
 
+@pytest.mark.behaviour("I-14")
 async def test_a_leader_that_is_stopped_is_found(sim):
     planted = await Planted.with_topic(sim, MovesKeepWhatTheyNeed())
 
@@ -597,6 +682,7 @@ async def test_a_leader_that_is_stopped_is_found(sim):
     fires(planted, "I-14 orders-0: broker-1 stops the leader 1")
 
 
+@pytest.mark.behaviour("I-14")
 async def test_a_replica_that_is_dropped_without_a_move_is_found(sim):
     planted = await Planted.with_topic(sim, MovesKeepWhatTheyNeed())
 
@@ -607,6 +693,7 @@ async def test_a_replica_that_is_dropped_without_a_move_is_found(sim):
     fires(planted, "I-14 orders-0: broker-1 moved")
 
 
+@pytest.mark.behaviour("I-15")
 async def test_a_topic_that_vanishes_before_its_replicas_is_found(sim):
     planted = await Planted.with_topic(sim, TopicsVanishWhole())
 
@@ -629,6 +716,7 @@ async def test_a_topic_whose_replicas_are_all_deleted_may_vanish(sim):
     planted.check()
 
 
+@pytest.mark.behaviour("I-15")
 async def test_a_namesake_that_sees_old_records_is_found(sim):
     planted = await Planted.with_topic(sim, TopicsVanishWhole())
     replica = planted.drive.replica(1, "orders")
@@ -654,6 +742,7 @@ async def test_a_namesake_that_sees_old_records_is_found(sim):
 # --- I-17 -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-17")
 @pytest.mark.parametrize(("broker", "remaining"), [(1, ()), (2, (ORDERS,))])
 async def test_a_goodbye_that_is_told_something_else_is_found(sim, broker, remaining):
     planted = await Planted.with_topic(sim, GoodbyesTellWhatRemains())

@@ -3,11 +3,15 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 
+from actors.broker import serving
+from actors.broker.purgatory import Purgatory
 from actors.cluster import SimulatedCluster
 from actors.faults.answers import CommittedOffsetsAreNotLost, OneAnswerARequest
 from actors.faults.files import IndexesAreTrue
 from actors.faults.invariant import Exchange, Invariant
+from actors.faults.invariants import data_plane
 from actors.faults.leadership import OneLeaderAppendsPerEpoch, ZombiesCannotCommit
 from actors.faults.matching import LogsAreContiguous, LogsMatch
 from actors.faults.promises import CommittedIsNeverLost, VisibleIsNeverLost
@@ -15,6 +19,8 @@ from actors.faults.violation import Violation
 from actors.faults.watched import Watched
 from actors.faults.watermarks import HighWatermarksAreSound
 from runtime.simulation.simulator import Simulator
+from tests.actors.faults.planted import Planted
+from tests.support.data import produce
 from tests.support.drive import Drive
 from wire.data import (
     Fetch,
@@ -36,10 +42,10 @@ from wire.groups import (
     OffsetFetchResponse,
     OffsetFetchResult,
 )
-from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
+from wire.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 from wire.message import PartitionResult
 from wire.records import Record, assign, encode_batch
-from wire.trace import IsrChanged, LeaderElected, RecordsAppended, ReplicaRoleChanged
+from wire.trace import IsrChanged, LeaderElected, NodeStopped, RecordsAppended, ReplicaRoleChanged
 
 ORDERS = TopicPartition("orders", 0)
 ALL: tuple[type[Invariant], ...] = (
@@ -81,9 +87,9 @@ class Scene:
         watched.raise_if_violated()
         return scene
 
-    async def produce(self, broker: int, value: bytes) -> None:
+    async def produce(self, broker: int, value: bytes, *, acks: int = -1) -> None:
         records = (ProducePartition(ORDERS, memoryview(batch_of(value))),)
-        request = Produce(acks=-1, timeout_ms=5_000, partitions=records)
+        request = Produce(acks=acks, timeout_ms=5_000, partitions=records)
         response = await self.drive.ask(broker, request, ProduceResponse)
         assert response.partitions[0].error_code is ErrorCode.NONE
 
@@ -116,6 +122,13 @@ def scene_of(sim: Simulator) -> Callable[[Invariant], Awaitable[Scene]]:
     return lambda invariant: Scene.set(sim, invariant)
 
 
+def test_there_is_one_for_each_number():
+    numbers = [int(each.name.removeprefix("I-")) for each in data_plane()]
+
+    assert sorted(numbers) == [7, 8, *range(18, 26)]
+    assert tuple(map(type, data_plane())) == ALL
+
+
 # --- silence --------------------------------------------------------------------------------------
 
 
@@ -142,6 +155,7 @@ async def test_it_is_silent_while_leaders_die_and_come_back(sim, scene_of, kind)
 # --- what was promised ----------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-7", "I-19")
 @pytest.mark.parametrize("kind", [CommittedIsNeverLost, VisibleIsNeverLost])
 async def test_a_leader_without_a_promised_record_is_found(scene_of, kind):
     scene = await scene_of(kind())
@@ -153,6 +167,7 @@ async def test_a_leader_without_a_promised_record_is_found(scene_of, kind):
     assert (found.value.partition, found.value.offsets) == (ORDERS, (2, 2))
 
 
+@pytest.mark.behaviour("I-7", "I-19")
 @pytest.mark.parametrize("kind", [CommittedIsNeverLost, VisibleIsNeverLost])
 async def test_another_record_at_the_offset_of_a_promised_one_is_found(scene_of, kind):
     scene = await scene_of(kind())
@@ -161,6 +176,41 @@ async def test_another_record_at_the_offset_of_a_promised_one_is_found(scene_of,
     scene.replica(1).log.append_as_follower(stored(b"another", 2), now_ms=0)
 
     with pytest.raises(Violation, match=kind.name):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-7")
+async def test_an_acknowledgement_before_the_others_have_the_record_is_found(scene_of, monkeypatch):
+    scene = await scene_of(CommittedIsNeverLost())
+
+    def answer_at_once(self, waiting):
+        waiting.timer.cancel()
+        waiting.answer(tuple(waiting.results.values()))
+
+    monkeypatch.setattr(Purgatory, "wait", answer_at_once)
+    await scene.produce(1, b"four")
+
+    with pytest.raises(Violation, match="I-7 orders-0 on 1 at 3: acknowledged in epoch 0 beyond"):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-19")
+async def test_a_consumer_that_is_shown_what_is_not_committed_is_found(scene_of, monkeypatch):
+    scene = await scene_of(VisibleIsNeverLost())
+    read = serving._records
+
+    def read_all(replica, offset, limit, bound, *, is_first):
+        return read(replica, offset, limit, None, is_first=is_first)
+
+    for broker in (2, 3):
+        scene.drive.sim.cut("broker-1", f"broker-{broker}")
+    await scene.produce(1, b"four", acks=1)
+    await scene.consume(1)
+    scene.check()
+    monkeypatch.setattr(serving, "_records", read_all)
+    await scene.consume(1)
+
+    with pytest.raises(Violation, match="I-19 orders-0 on 1 at 3: shown in epoch 0 beyond"):
         scene.check()
 
 
@@ -186,9 +236,23 @@ async def test_nothing_is_promised_after_an_unclean_election(scene_of):
     scene.check()
 
 
+@pytest.mark.parametrize("kind", [CommittedIsNeverLost, VisibleIsNeverLost])
+async def test_a_leader_that_does_not_know_that_all_is_lost_promises_nothing(scene_of, kind):
+    scene = await scene_of(kind())
+    for broker in (1, 2, 3):
+        scene.watched.invariants.on_event(f"broker-{broker}", NodeStopped("killed"))
+
+    await scene.produce(1, b"four")
+    await scene.consume(1)
+    scene.replica(1).log.truncate_to(Offset(0))
+
+    scene.check()
+
+
 # --- logs -----------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-8")
 async def test_logs_that_differ_below_both_high_watermarks_are_found(scene_of):
     scene = await scene_of(LogsMatch())
 
@@ -200,6 +264,7 @@ async def test_logs_that_differ_below_both_high_watermarks_are_found(scene_of):
         scene.check()
 
 
+@pytest.mark.behaviour("I-8")
 async def test_logs_that_differ_before_a_common_record_are_found(scene_of):
     scene = await scene_of(LogsMatch())
 
@@ -222,6 +287,7 @@ async def test_what_is_not_committed_may_differ_between_epochs(scene_of):
     scene.check()
 
 
+@pytest.mark.behaviour("I-22")
 async def test_a_gap_in_a_log_is_found(scene_of):
     scene = await scene_of(LogsAreContiguous())
     (seen, *_) = scene.watched.invariants.sight.of(ORDERS)
@@ -232,6 +298,7 @@ async def test_a_gap_in_a_log_is_found(scene_of):
         scene.watched.invariants.all[0].check([seen], scene.watched.invariants.sight)
 
 
+@pytest.mark.behaviour("I-22")
 async def test_an_epoch_that_falls_is_found(scene_of):
     scene = await scene_of(LogsAreContiguous())
     (seen, *_) = scene.watched.invariants.sight.of(ORDERS)
@@ -242,6 +309,7 @@ async def test_an_epoch_that_falls_is_found(scene_of):
         scene.watched.invariants.all[0].check([seen], scene.watched.invariants.sight)
 
 
+@pytest.mark.behaviour("I-22")
 async def test_an_epoch_cache_that_says_something_else_than_the_log_is_found(scene_of):
     scene = await scene_of(LogsAreContiguous())
 
@@ -255,6 +323,7 @@ async def test_an_epoch_cache_that_says_something_else_than_the_log_is_found(sce
 # --- high watermarks ------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-18")
 async def test_a_leaders_high_watermark_that_falls_is_found(scene_of):
     scene = await scene_of(HighWatermarksAreSound())
 
@@ -264,6 +333,7 @@ async def test_a_leaders_high_watermark_that_falls_is_found(scene_of):
         scene.check()
 
 
+@pytest.mark.behaviour("I-18")
 async def test_a_high_watermark_beyond_the_log_is_found(scene_of):
     scene = await scene_of(HighWatermarksAreSound())
 
@@ -273,6 +343,7 @@ async def test_a_high_watermark_beyond_the_log_is_found(scene_of):
         scene.check()
 
 
+@pytest.mark.behaviour("I-18")
 async def test_a_follower_that_believes_more_than_its_leader_is_found(scene_of):
     scene = await scene_of(HighWatermarksAreSound())
 
@@ -283,6 +354,7 @@ async def test_a_follower_that_believes_more_than_its_leader_is_found(scene_of):
         scene.check()
 
 
+@pytest.mark.behaviour("I-18")
 async def test_a_member_of_the_isr_that_lacks_committed_records_is_found(scene_of):
     scene = await scene_of(HighWatermarksAreSound())
 
@@ -293,9 +365,54 @@ async def test_a_member_of_the_isr_that_lacks_committed_records_is_found(scene_o
         scene.check()
 
 
+async def test_a_member_that_has_heard_of_a_later_epoch_is_no_follower_of_this_leader(scene_of):
+    scene = await scene_of(HighWatermarksAreSound())
+    third = scene.replica(3)
+
+    third.become_follower(replace(third.hosted, leader=2, leader_epoch=LeaderEpoch(1)))
+    third.log.truncate_to(Offset(1))
+    third.high_watermark = Offset(1)
+
+    scene.check()
+
+
+@pytest.mark.behaviour("I-18")
+async def test_a_successor_whom_the_leader_does_not_know_and_that_lacks_records_is_found(scene_of):
+    scene = await scene_of(HighWatermarksAreSound())
+    leader = scene.replica(1)
+
+    leader.hosted = leader.hosted.with_isr((BrokerId(1), BrokerId(2)), PartitionEpoch(0))
+    scene.check()  # ZooKeeper has broker 3 in the ISR, too, and it has everything
+    scene.replica(3).log.truncate_to(Offset(1))
+    scene.replica(3).high_watermark = Offset(1)
+
+    with pytest.raises(Violation, match=r"3 is in the ISR \(1, 2, 3\) and ends at 1"):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-18")
+async def test_one_that_lost_its_log_is_judged_again_when_it_was_out_and_is_let_in(sim):
+    planted = await Planted.with_topic(sim, HighWatermarksAreSound())
+    await produce(planted.drive, ORDERS, b"a", acks=-1)
+    await planted.drive.settle()
+    leader, member = (planted.drive.replica(each, "orders") for each in (1, 3))
+
+    planted.leave(3, NodeStopped("by hand"))
+    member.log.truncate_to(Offset(0))
+    member.high_watermark = Offset(0)
+    planted.check()  # it died as a member: nobody has looked yet
+    planted.write_state("broker-1", isr=(1, 2))
+    planted.write_state("broker-1", isr=(1, 2, 3))
+    leader.hosted = leader.hosted.with_isr(leader.hosted.isr, PartitionEpoch(2))
+
+    with pytest.raises(Violation, match=r"3 is in the ISR \(1, 2, 3\) and ends at 0"):
+        planted.check()
+
+
 # --- leaders --------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-20")
 async def test_two_brokers_that_append_as_leader_in_one_epoch_are_found(scene_of):
     scene = await scene_of(OneLeaderAppendsPerEpoch())
 
@@ -306,6 +423,7 @@ async def test_two_brokers_that_append_as_leader_in_one_epoch_are_found(scene_of
         scene.check()
 
 
+@pytest.mark.behaviour("I-21")
 async def test_a_leader_that_commits_after_its_successor_took_office_is_found(scene_of):
     scene = await scene_of(ZombiesCannotCommit())
 
@@ -317,6 +435,7 @@ async def test_a_leader_that_commits_after_its_successor_took_office_is_found(sc
         scene.check()
 
 
+@pytest.mark.behaviour("I-21")
 async def test_an_isr_written_over_a_newer_leaders_state_is_found(scene_of):
     scene = await scene_of(ZombiesCannotCommit())
     elected = LeaderElected("orders", 0, 2, 1, "2,3", 4, "by hand", is_unclean=False)
@@ -333,6 +452,7 @@ async def test_an_isr_written_over_a_newer_leaders_state_is_found(scene_of):
 # --- disks ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("I-23")
 async def test_an_index_entry_that_points_elsewhere_is_found(scene_of):
     scene = await scene_of(IndexesAreTrue())
     log = scene.replica(2).log
@@ -346,6 +466,21 @@ async def test_an_index_entry_that_points_elsewhere_is_found(scene_of):
         scene.check()
 
 
+@pytest.mark.behaviour("I-23")
+async def test_an_index_entry_that_points_into_a_batch_is_found(scene_of):
+    scene = await scene_of(IndexesAreTrue())
+    log = scene.replica(2).log
+
+    log.append_as_follower(stored(b"four", 3), now_ms=0)
+    index = log.segments[-1].offsets
+    index.entries.truncate(index.entries.count - 1)
+    index.extend([3, index.last.position + 7])
+
+    with pytest.raises(Violation, match="I-23 orders-0 on 2 at 3"):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-23")
 async def test_a_log_that_recovers_less_than_was_durable_is_found(sim, scene_of):
     scene = await scene_of(IndexesAreTrue())
     scene.replica(2).log.recovery_point = Offset(3)  # it says so, and nothing is synced
@@ -359,6 +494,7 @@ async def test_a_log_that_recovers_less_than_was_durable_is_found(sim, scene_of)
         scene.check()
 
 
+@pytest.mark.behaviour("I-23")
 async def test_a_log_that_recovers_something_else_than_was_there_is_found(sim, scene_of):
     scene = await scene_of(IndexesAreTrue())
     seen = scene.watched.invariants.sight.all[2, ORDERS]
@@ -378,6 +514,7 @@ def frame(kind: FrameKind, source: str, destination: str) -> Frame:
     return Frame(kind, 77, source, destination, 0, memoryview(b""))
 
 
+@pytest.mark.behaviour("I-24")
 async def test_a_request_that_is_answered_twice_is_found(scene_of):
     scene = await scene_of(OneAnswerARequest())
     invariants = scene.watched.invariants
@@ -391,6 +528,7 @@ async def test_a_request_that_is_answered_twice_is_found(scene_of):
         scene.check()
 
 
+@pytest.mark.behaviour("I-24")
 async def test_a_request_that_is_never_answered_is_found_in_the_end(sim, scene_of):
     scene = await scene_of(OneAnswerARequest())
     scene.watched.invariants.on_arrival(frame(FrameKind.REQUEST, "somebody", "broker-1"))
@@ -484,6 +622,7 @@ def test_a_group_may_read_its_last_commit_and_any_that_may_be_later():
     group.read(7)
 
 
+@pytest.mark.behaviour("I-25")
 @pytest.mark.parametrize("lost", [-1, 5])
 def test_a_group_that_reads_what_was_before_its_last_commit_is_found(lost):
     group = Group()

@@ -16,7 +16,7 @@ from actors.faults.liveness import (
     liveness,
 )
 from actors.faults.violation import Violation
-from runtime.keeper import Create, Delete
+from runtime.keeper import Create, Delete, Set
 from runtime.simulation.simulator import run
 from tests.actors.faults.planted import LONG_MS, ORDERS, Planted, adventures, disturbed
 from wire.control import ControlledShutdown, ControlledShutdownResponse
@@ -58,6 +58,7 @@ def test_all_are_silent_after_chaos(seed, is_wide):
 # --- L-1 ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("L-1")
 async def test_a_cluster_without_a_controller_is_found(sim):
     planted = await Planted.with_topic(sim, OneControllerInTheEnd())
 
@@ -66,6 +67,7 @@ async def test_a_cluster_without_a_controller_is_found(sim):
     fires(planted, "L-1: 0 controllers are active")
 
 
+@pytest.mark.behaviour("L-1")
 async def test_a_controller_that_does_not_own_its_znode_is_found(sim):
     planted = await Planted.with_topic(sim, OneControllerInTheEnd())
 
@@ -74,6 +76,16 @@ async def test_a_controller_that_does_not_own_its_znode_is_found(sim):
     fires(planted, "L-1: broker-1 does not own /controller")
 
 
+@pytest.mark.behaviour("L-1")
+async def test_a_controller_of_an_epoch_that_is_over_is_found(sim):
+    planted = await Planted.with_topic(sim, OneControllerInTheEnd())
+
+    planted.commit("tool", Set("/controller_epoch", b"2"))
+
+    fires(planted, "L-1: broker-1 does not reign in epoch 2")
+
+
+@pytest.mark.behaviour("L-1")
 async def test_a_broker_that_has_not_heard_of_the_controller_is_found(sim):
     planted = await Planted.with_topic(sim, OneControllerInTheEnd())
 
@@ -85,6 +97,7 @@ async def test_a_broker_that_has_not_heard_of_the_controller_is_found(sim):
 # --- L-2, L-3, L-4 --------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("L-2")
 async def test_a_replica_that_is_not_in_sync_is_found(sim):
     planted = await Planted.with_topic(sim, EverybodyIsInSync())
 
@@ -93,6 +106,7 @@ async def test_a_replica_that_is_not_in_sync_is_found(sim):
     fires(planted, r"L-2 orders-0: \(1, 2, 3\) are assigned, and in sync are \(1, 2\)")
 
 
+@pytest.mark.behaviour("L-2")
 async def test_a_partition_that_nobody_leads_is_found(sim):
     planted = await Planted.with_topic(sim, EverybodyIsInSync())
 
@@ -101,6 +115,7 @@ async def test_a_partition_that_nobody_leads_is_found(sim):
     fires(planted, "L-2 orders-0: nobody leads it")
 
 
+@pytest.mark.behaviour("L-2")
 async def test_a_leader_that_counts_fewer_than_zookeeper_is_found(sim):
     planted = await Planted.with_topic(sim, EverybodyIsInSync())
     replica = planted.drive.replica(1, "orders")
@@ -110,6 +125,7 @@ async def test_a_leader_that_counts_fewer_than_zookeeper_is_found(sim):
     fires(planted, r"L-2 orders-0 on 1: its leader counts only \(1,\)")
 
 
+@pytest.mark.behaviour("L-3")
 async def test_a_broker_that_knows_another_leader_is_found(sim):
     planted = await Planted.with_topic(sim, MetadataIsTrue())
 
@@ -118,6 +134,7 @@ async def test_a_broker_that_knows_another_leader_is_found(sim):
     fires(planted, r"L-3 orders-0 on 1: it knows \(1, 0, .*, not \(2, 1")
 
 
+@pytest.mark.behaviour("L-3")
 async def test_a_broker_that_knows_too_few_brokers_is_found(sim):
     planted = await Planted.with_topic(sim, MetadataIsTrue())
 
@@ -126,6 +143,7 @@ async def test_a_broker_that_knows_too_few_brokers_is_found(sim):
     fires(planted, r"L-3 on 2: it knows the brokers \[1, 2\], not \[1, 2, 3\]")
 
 
+@pytest.mark.behaviour("L-3")
 async def test_a_topic_that_is_gone_may_be_known_only_if_another_controller_removed_it(sim):
     planted = await Planted.with_topic(sim, MetadataIsTrue())
     cache = planted.drive.node(2).replica_manager.cache
@@ -138,6 +156,7 @@ async def test_a_topic_that_is_gone_may_be_known_only_if_another_controller_remo
     planted.check_in_the_end()
 
 
+@pytest.mark.behaviour("L-4")
 @pytest.mark.parametrize(
     "path",
     [
@@ -156,6 +175,7 @@ async def test_a_wish_or_a_note_that_stays_is_found(sim, path):
     fires(planted, "L-4: /")
 
 
+@pytest.mark.behaviour("L-4")
 async def test_a_move_that_never_ends_is_found(sim):
     planted = await Planted.with_topic(sim, RequestsAreConsumed())
 
@@ -167,6 +187,7 @@ async def test_a_move_that_never_ends_is_found(sim):
 # --- L-5 ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("L-5")
 async def test_a_goodbye_that_leaves_something_behind_is_found(sim):
     planted = await Planted.with_topic(sim, GoodbyesEndAtOnce())
     goodbye = ControlledShutdown(broker_id=BrokerId(1), broker_epoch=BrokerEpoch(-1))
@@ -187,6 +208,7 @@ async def test_a_goodbye_may_leave_what_nobody_else_can_lead(sim):
     planted.check_in_the_end()
 
 
+@pytest.mark.behaviour("L-5")
 async def test_a_broker_that_goes_and_leads_is_found(sim):
     planted = await Planted.with_topic(sim, GoodbyesEndAtOnce())
     goodbye = ControlledShutdown(broker_id=BrokerId(1), broker_epoch=BrokerEpoch(-1))
@@ -202,6 +224,7 @@ async def test_a_broker_that_goes_and_leads_is_found(sim):
 # --- L-6 ------------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("L-6")
 @pytest.mark.parametrize("is_broken", [True, False])
 async def test_leaders_that_are_never_balanced_are_found(sim, monkeypatch, is_broken):
     async def rebalance(self):
@@ -226,6 +249,7 @@ async def test_leaders_that_are_never_balanced_are_found(sim, monkeypatch, is_br
 # --- L-7, L-8 -------------------------------------------------------------------------------------
 
 
+@pytest.mark.behaviour("L-7")
 async def test_a_request_that_waits_for_ever_is_found(sim):
     planted = await Planted.with_topic(sim, NobodyWaits())
 
@@ -235,6 +259,7 @@ async def test_a_request_that_waits_for_ever_is_found(sim):
     fires(planted, "L-7 on 2: 1 wait for in-sync replicas")
 
 
+@pytest.mark.behaviour("L-8")
 async def test_a_replica_that_is_taken_away_and_stays_is_found(sim):
     planted = await Planted.with_topic(sim, StraysAreRemoved())
 

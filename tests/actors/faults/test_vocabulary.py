@@ -45,7 +45,8 @@ from actors.faults.vocabulary import (
     as_table,
     fault_of,
 )
-from actors.node import NodeState, node_name
+from actors.names import node_name
+from actors.node import NodeState
 from actors.view import ClusterView
 from runtime.files import DiskError, File
 from runtime.simulation.simulator import Simulator, run
