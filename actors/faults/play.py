@@ -44,7 +44,7 @@ from runtime.tasks import Tasks, within
 from wire.admin import ElectionType
 from wire.errors import ApiError, MalformedMessage
 from wire.ids import NO_BROKER, TopicPartition
-from wire.trace import LeaderElected, Stamp, TraceEvent
+from wire.trace import LeaderElected, Stamp, TopicDeletionStep, TraceEvent
 
 WHOLE_MS: Final = 120_000  # that a cluster may take to be whole when all is healed
 ACTION_MS: Final = 5_000
@@ -269,17 +269,21 @@ class Play:
         kinds = {KINDS_OF_EVENTS[wanted.event] for wanted in self._expected}
         if kinds:
             trace.watch(sorted(kinds, key=lambda kind: kind.__name__), self._count)
-        trace.watch([LeaderElected], self._note_unclean)
+        trace.watch([LeaderElected, TopicDeletionStep], self._note_lost)
 
     def _count(self, stamp: Stamp, event: TraceEvent) -> None:
         for number, wanted in enumerate(self._expected):
             if matches(wanted, stamp.node, event):
                 self._counts[number] = self._counts.get(number, 0) + 1
 
-    def _note_unclean(self, _: Stamp, event: TraceEvent) -> None:
-        assert isinstance(event, LeaderElected)
-        if event.is_unclean:
-            self._unclean.add(TopicPartition(event.topic, event.partition))
+    def _note_lost(self, _: Stamp, event: TraceEvent) -> None:
+        """What was promised is over after an unclean election, and with the topic."""
+        match event:
+            case LeaderElected(is_unclean=True):
+                self._unclean.add(TopicPartition(event.topic, event.partition))
+            case TopicDeletionStep(step="completed"):
+                written = self.workload.partitions
+                self._unclean |= {each for each in written if each.topic == event.topic}
 
     def _crashed(self, error: Exception) -> None:
         self._crashes.append(error)
