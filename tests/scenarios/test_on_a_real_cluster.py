@@ -1,0 +1,40 @@
+"""Scenarios that hold in the simulator hold on a real cluster with real ZooKeeper as well.
+
+Three are played here, which are over soon and hang on no session's end; bin/inject-fault plays any.
+"""
+
+from pathlib import Path
+
+import pytest
+
+from actors.faults.play import Play
+from actors.faults.scenario import read_scenario
+from tests.support.real_cluster import real_cluster
+
+FOLDER = Path(__file__).parent
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "rolling-restart",
+        "h39-produce-that-waits-for-the-dead",
+        "h47-request-in-the-queue-of-a-dead-session",
+    ],
+)
+async def test_what_a_scenario_expects_comes_true_on_a_real_cluster(zookeeper, name):
+    scenario = read_scenario(FOLDER / f"{name}.toml")
+    assert "real" in scenario.worlds
+    assert scenario.controller in {None, 1}
+
+    async with real_cluster(
+        zookeeper,
+        brokers=scenario.brokers,
+        session_timeout_ms=scenario.session_timeout_ms,
+        overrides=scenario.overrides,
+    ) as drive:
+        play = Play(scenario, drive.cluster)
+        await play.run()
+
+    assert play.account.refused == 0
+    assert play.account.acknowledged >= scenario.expect.acknowledged
