@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from actors.cluster import Cluster
 from actors.faults.play import Play
 from actors.faults.scenario import read_scenario
-from tests.support.real_cluster import real_cluster
 
 FOLDER = Path(__file__).parent
 
@@ -25,15 +25,16 @@ FOLDER = Path(__file__).parent
 async def test_what_a_scenario_expects_comes_true_on_a_real_cluster(zookeeper, name):
     scenario = read_scenario(FOLDER / f"{name}.toml")
     assert "real" in scenario.worlds
-    assert scenario.controller in {None, 1}
-
-    async with real_cluster(
-        zookeeper,
-        brokers=scenario.brokers,
+    cluster = Cluster(
+        scenario.brokers,
+        zookeeper=zookeeper.hosts + zookeeper.chroot(),
         session_timeout_ms=scenario.session_timeout_ms,
         overrides=scenario.overrides,
-    ) as drive:
-        play = Play(scenario, drive.cluster)
+        first=scenario.controller,
+    )
+
+    async with cluster:
+        play = Play(scenario, cluster)
         await play.run()
 
     assert play.account.refused == 0
