@@ -173,10 +173,18 @@ class NodeCluster:
         self.nodes: dict[int, Node] = {}
         self.brokers = tuple(range(1, brokers + 1))
 
-    async def start_nodes(self) -> None:
-        """Start every broker, one after the other."""
+    async def start_nodes(self, first: int | None = None) -> None:
+        """Start every broker, one after the other; the first is the controller before others are.
+
+        Unless it is said who that is, whoever is fastest wins.
+        """
+        if first is not None:
+            await self.start_broker(first)
+            while self.controller is None:
+                await self.clock.sleep(POLL_MS)
         for broker in self.brokers:
-            await self.start_broker(broker)
+            if broker != first:
+                await self.start_broker(broker)
 
     async def start_broker(self, broker: int) -> Node:
         """Start a broker that is not running."""

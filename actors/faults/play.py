@@ -319,17 +319,22 @@ class Play:
         if kinds:
             ordered = sorted(kinds, key=lambda kind: kind.__name__)
             self._stops.append(self._cluster.watch(ordered, self._count))
-        self._stops.append(self._cluster.watch([LeaderElected], self._note_unclean))
+        lost: list[type[TraceEvent]] = [LeaderElected, TopicDeletionStep]
+        self._stops.append(self._cluster.watch(lost, self._note_lost))
 
     def _count(self, stamp: Stamp, event: TraceEvent) -> None:
         for number, wanted in enumerate(self._expected):
             if matches(wanted, stamp.node, event):
                 self._counts[number] = self._counts.get(number, 0) + 1
 
-    def _note_unclean(self, _: Stamp, event: TraceEvent) -> None:
-        assert isinstance(event, LeaderElected)
-        if event.is_unclean:
-            self._unclean.add(TopicPartition(event.topic, event.partition))
+    def _note_lost(self, _: Stamp, event: TraceEvent) -> None:
+        """What was promised is over after an unclean election, and with the topic."""
+        match event:
+            case LeaderElected(is_unclean=True):
+                self._unclean.add(TopicPartition(event.topic, event.partition))
+            case TopicDeletionStep(step="completed"):
+                written = self.workload.partitions
+                self._unclean |= {each for each in written if each.topic == event.topic}
 
     def _crashed(self, error: Exception) -> None:
         self._crashes.append(error)

@@ -7,7 +7,7 @@ Whatever happens, also Ctrl-C, all is healed before the cluster stops.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from actors.cluster import Cluster, resolve
 from actors.conditions import NotReached
@@ -49,13 +49,14 @@ async def judge_real(
     narrate: Callable[[RealStage], Narrator],
 ) -> Verdict:
     """Play it on a cluster of its own; it is told by whom `narrate` makes of it, once it is up."""
+    options: dict[str, Any] = {
+        "session_timeout_ms": scenario.session_timeout_ms,
+        "overrides": scenario.overrides,
+        "announce": announce,
+        "first": scenario.controller,
+    }
     kind = ProcessCluster if processes else Cluster
-    async with kind(
-        scenario.brokers,
-        session_timeout_ms=scenario.session_timeout_ms,
-        overrides=scenario.overrides,
-        announce=announce,
-    ) as cluster:
+    async with kind(scenario.brokers, **options) as cluster:
         hand = cluster.faults if isinstance(cluster, ProcessCluster) else NodeHand(cluster)
         narrator = narrate(cluster)
         try:
