@@ -89,6 +89,7 @@ class BrokerConfig:
     controlled_shutdown_enable: bool = True
     controlled_shutdown_max_retries: int = 3
     controlled_shutdown_retry_backoff_ms: int = 5_000
+    controller_socket_timeout_ms: int = 30_000
     auto_create_topics_enable: bool = True
     # --- replication
     num_replica_fetchers: int = 1
@@ -206,6 +207,7 @@ _AT_LEAST: Final = {
     "leader_imbalance_check_interval_seconds": 1,
     "controlled_shutdown_max_retries": 0,
     "controlled_shutdown_retry_backoff_ms": 0,
+    "controller_socket_timeout_ms": 1,
     "num_replica_fetchers": 1,
     "replica_fetch_wait_max_ms": 1,
     "replica_fetch_min_bytes": 0,

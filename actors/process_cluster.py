@@ -48,14 +48,13 @@ MODULE: Final = "actors.commands.run_broker"
 START_MS: Final = 60_000
 LOOK_MS: Final = 1_000  # a broker that takes longer to show itself is silent
 LEAVE_S: Final = 60.0
-ORDER_MS: Final = 2_000
 FAULTS: Final = (FaultInjected, FaultHealed)  # the hand itself tells of them, once for all
 
 
 class ProcessCluster:
     """`async with ProcessCluster(brokers=3) as cluster`: as Cluster, over real processes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a cluster is told
         self,
         brokers: int = 3,
         *,
@@ -66,6 +65,7 @@ class ProcessCluster:
         overrides: Mapping[str, Any] | None = None,
         announce: Announce | None = None,
         door: Door = LOOPBACK,
+        first: int | None = None,
     ) -> None:
         given = settings_of(brokers, overrides)
         self.session_timeout_ms = session_timeout_ms
@@ -75,6 +75,7 @@ class ProcessCluster:
         self.lives = {broker: BrokerLife(broker) for broker in self.brokers}
         self.clock: Clock = RealClock()
         self._door = door
+        self._first = first  # who shall be the controller, if it matters
         self._given, self._trace, self._zookeeper = data, trace, zookeeper
         self._run = new_run()
         self._spawned = 0  # a process's number is the origin of its events: none is used twice
@@ -102,6 +103,11 @@ class ProcessCluster:
         if self._embedded is None:
             raise FaultRefused("this ZooKeeper is not ours to start")
         await self._embedded.start()
+
+    @property
+    def stage(self) -> Self:
+        """Where scenarios are played."""
+        return self
 
     @property
     def world(self) -> None:
@@ -143,8 +149,12 @@ class ProcessCluster:
             self._announce(f"ZooKeeper is up at {self._embedded.hosts}")
         else:
             self._announce(f"looking for ZooKeeper at {self._zookeeper}")
-        for life in self.lives.values():
-            await self._spawn(life)
+        if self._first is not None:  # alone it is elected before another process is there
+            await self._spawn(self.lives[self._first])
+            await self.await_ready(self._first)
+        for broker, life in self.lives.items():
+            if broker != self._first:
+                await self._spawn(life)
         for broker in self.brokers:
             await self.await_ready(broker)
         addresses = ",".join(life.address for life in self.lives.values())
@@ -178,9 +188,13 @@ class ProcessCluster:
     async def start_broker(self, broker: int) -> None:
         """Start a broker that is not running, and wait until it is registered."""
         life = self.lives[broker]
-        if life.is_alive:
+        if life.is_alive or life.is_spawning:
             raise ValueError(f"broker {broker} is running already")
-        await self._spawn(life)
+        life.is_spawning = True
+        try:
+            await self._spawn(life)
+        finally:
+            life.is_spawning = False
         await self.await_ready(broker)
 
     async def stop_broker(self, broker: int) -> None:
@@ -279,22 +293,8 @@ class ProcessCluster:
         child = self.lives[broker].child
         assert child is not None, "it was started"
         if order.what == "apply":
-            self.lives[broker].orders[order.number] = Promise()
+            self.lives[broker].is_told(order.number)
         child.send(msgspec.json.encode(order).decode())
-
-    async def obeyed(self, broker: int, number: int) -> str:
-        """Wait until it has done an order of that number; why it could not, if it could not.
-
-        One that stands still does it when it goes on; one that has died, in its next life.
-        """
-        life = self.lives[broker]
-        promise = life.orders[number]
-        try:
-            if life.is_paused or not await promise.settled(ORDER_MS):
-                return ""
-            return await promise
-        finally:
-            life.orders.pop(number, None)
 
     def _on_line(self, life: BrokerLife, line: str) -> None:
         said: Said = msgspec.json.decode(line, type=Said)
@@ -303,8 +303,7 @@ class ProcessCluster:
             for kind in self._hearing.asked:
                 self.order(life.broker, Order("watch", kind))
         elif isinstance(said, Obeyed):
-            if said.number in life.orders:
-                life.orders[said.number].keep(said.refusal)
+            life.has_obeyed(said.number, said.refusal)
         elif isinstance(said, Left):
             event = from_json(said.event)
             if not isinstance(event, FAULTS):

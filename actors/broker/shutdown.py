@@ -18,8 +18,6 @@ from wire.parted import unpack_as
 from wire.trace import ControlledShutdownTried
 from wire.znodes import ControllerZNode
 
-TIMEOUT_MS = 30_000
-
 
 async def say_goodbye(
     world: World,
@@ -31,7 +29,7 @@ async def say_goodbye(
 ) -> bool:
     """Whether the broker leads nothing that others could lead."""
     for left in range(retries, -1, -1):
-        outcome = await _try(world, BrokerId(config.broker_id), epoch(), name_of)
+        outcome = await _try(world, config, epoch(), name_of)
         world.trace(ControlledShutdownTried(config.broker_id, outcome, left))
         if outcome == "ok":
             return True
@@ -41,17 +39,20 @@ async def say_goodbye(
 
 
 async def _try(
-    world: World, me: BrokerId, epoch: BrokerEpoch, name_of: Callable[[BrokerId], str]
+    world: World, config: BrokerConfig, epoch: BrokerEpoch, name_of: Callable[[BrokerId], str]
 ) -> str:
     """One request to whoever is the controller now; "ok", or why it did not do."""
-    request = ControlledShutdown(broker_id=me, broker_epoch=epoch)
+    request = ControlledShutdown(broker_id=BrokerId(config.broker_id), broker_epoch=epoch)
     if world.keeper.state is SessionState.SUSPENDED:
         return "no ZooKeeper"  # whoever leaves does not wait until there is one again
     try:
         znode = await world.keeper.get(ControllerZNode.path())
         controller = name_of(ControllerZNode.decode(znode.data).broker)
         payload = await world.network.call(
-            controller, encode(request), timeout_ms=TIMEOUT_MS, label="ControlledShutdown"
+            controller,
+            encode(request),
+            timeout_ms=config.controller_socket_timeout_ms,
+            label="ControlledShutdown",
         )
         response = unpack_as(ControlledShutdownResponse, payload)
     except (KeeperError, NetworkError, MalformedZNode, MalformedMessage) as error:

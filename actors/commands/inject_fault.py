@@ -20,9 +20,10 @@ from actors.commands.parser import Parser
 from actors.config import GENERATIONS, BadConfig
 from actors.faults.hand import FaultRefused
 from actors.faults.narrator import Narrator
-from actors.faults.real import RealStage, judge_real
+from actors.faults.real import judge_real
 from actors.faults.scenario import BadScenario, Scenario, read_scenario, scenario_toml
 from actors.faults.simulated import Verdict, judge, lasting_scenario_of_seed
+from actors.faults.stage import RealStage
 from actors.faults.vocabulary import KINDS
 from actors.places import failures_as_sentences
 from runtime.main import INTERRUPTED, Sentence, run
@@ -65,6 +66,8 @@ def _chosen(parser: Parser, given: argparse.Namespace) -> int:
     asked = [given.list, given.active, given.random, given.scenario is not None]
     if sum(asked) != 1:
         parser.error("one of a fault, a file, --random, --list and --active must be given")
+    if given.random is not (given.duration is not None):
+        parser.error("--random needs --for, and nothing else does")
     if given.list:
         for line in vocabulary_lines():
             say(line)
@@ -73,8 +76,6 @@ def _chosen(parser: Parser, given: argparse.Namespace) -> int:
         if given.bootstrap_server is None:
             parser.error("--active needs --bootstrap-server")
         return run(list_active(given), name=NAME, interrupted=INTERRUPTED)
-    if given.random is not (given.duration is not None):
-        parser.error("--random needs --for, and nothing else does")
     if given.random:
         scenario = lasting_scenario_of_seed(_seed(given), for_ms=given.duration * 1000)
     else:
@@ -163,7 +164,11 @@ def _seeded(scenario: Scenario, given: argparse.Namespace) -> Scenario:
 
 
 def _single(name: str, arguments: list[str]) -> int:
-    parser = Parser(prog=f"{NAME} {name}", description=about(KINDS[name]))
+    parser = Parser(
+        prog=f"{NAME} {name}",
+        description=about(KINDS[name]),
+        epilog=f"a broker (N|ROLE) is a number, or {ROLES}",
+    )
     add_fields(parser, KINDS[name])
     _add_server(parser)
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
@@ -192,7 +197,7 @@ def _play(scenario: Scenario, given: argparse.Namespace) -> int:
         work = _really(scenario, given, aside)
         return run(work, name=NAME, interrupted=INTERRUPTED)
     try:
-        verdict = judge(scenario, narrate=lambda stage: Narrator(stage, aside).tell, is_traced=True)
+        verdict = judge(scenario, narrate=lambda stage: Narrator(stage, aside), is_traced=True)
     except KeyboardInterrupt:
         return INTERRUPTED
     return conclude(verdict, scenario, given, "virtual seconds")
@@ -201,14 +206,14 @@ def _play(scenario: Scenario, given: argparse.Namespace) -> int:
 async def _really(
     scenario: Scenario, given: argparse.Namespace, aside: Callable[[str], None]
 ) -> int:
-    def on_up(stage: RealStage) -> Callable[[str], None]:
+    def narrate(stage: RealStage) -> Narrator:
         aside(f"{len(stage.brokers)} brokers are up, on ZooKeeper at {stage.zookeeper}")
-        return Narrator(stage, aside).tell
+        return Narrator(stage, aside)
 
     async with failures_as_sentences("the embedded server", None):
         try:
             verdict = await judge_real(
-                scenario, processes=given.processes, announce=aside, on_up=on_up
+                scenario, processes=given.processes, announce=aside, narrate=narrate
             )
         except (BadScenario, BadConfig) as error:
             raise Sentence(str(error)) from None

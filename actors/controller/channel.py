@@ -28,7 +28,6 @@ from wire.parted import Payload, unpack
 from wire.trace import FrameRefused
 
 BACKOFF_MS: Final = 100
-TIMEOUT_MS: Final = 30_000  # as controller.socket.timeout.ms
 
 
 @dataclass(frozen=True)
@@ -66,6 +65,8 @@ class Channel(Actor):
         broker: BrokerId,
         epoch: ControllerEpoch,
         controller: Receiver,
+        *,
+        timeout_ms: int,  # controller.socket.timeout.ms
     ) -> None:
         super().__init__()
         self._world = world
@@ -73,6 +74,7 @@ class Channel(Actor):
         self._broker = broker
         self._epoch = epoch
         self._controller = controller
+        self._timeout_ms = timeout_ms
         self._waiting: deque[Send] = deque()  # the first is under way
 
     async def on_receive(self, message: ChannelMessage) -> None:
@@ -90,7 +92,7 @@ class Channel(Actor):
     def _send(self) -> None:
         first = self._waiting[0]
         call = self._world.network.call(
-            self._destination, first.payload, timeout_ms=TIMEOUT_MS, label=first.request
+            self._destination, first.payload, timeout_ms=self._timeout_ms, label=first.request
         )
         self.pipe(call, _Ended)
 

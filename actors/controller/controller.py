@@ -109,7 +109,8 @@ class Controller(Actor):
         self._config = config
         self._me = BrokerId(config.broker_id)
         self._on_office = on_office
-        self._channels = Channels(world, system, self.ref, name_of)
+        timeout_ms = config.controller_socket_timeout_ms
+        self._channels = Channels(world, system, self.ref, name_of, timeout_ms=timeout_ms)
         self._system = system
         self._reign: Reign | None = None
         self.established: ControllerContext | None = None  # what it believes, once it has read all

@@ -51,18 +51,32 @@ class Channels:
     """One channel for each broker that is registered (B123, B124)."""
 
     def __init__(
-        self, world: World, system: System, controller: Receiver, name_of: NodeName
+        self,
+        world: World,
+        system: System,
+        controller: Receiver,
+        name_of: NodeName,
+        *,
+        timeout_ms: int,
     ) -> None:
         self._world = world
         self._system = system
         self._controller = controller
         self._name_of = name_of
+        self._timeout_ms = timeout_ms
         self._refs: dict[BrokerId, Ref] = {}
 
     def open(self, broker: BrokerId, context: ControllerContext) -> None:
         """Begin to talk to a broker."""
         destination = self._name_of(broker)
-        channel = Channel(self._world, destination, broker, context.epoch, self._controller)
+        channel = Channel(
+            self._world,
+            destination,
+            broker,
+            context.epoch,
+            self._controller,
+            timeout_ms=self._timeout_ms,
+        )
         self._refs[broker] = self._system.start(f"controller/channel-{broker}", channel)
 
     def close(self, broker: BrokerId) -> None:

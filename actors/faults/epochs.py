@@ -17,6 +17,7 @@ from wire.control import ControlResponse
 from wire.errors import ErrorCode, MalformedZNode
 from wire.ids import BrokerId
 from wire.trace import (
+    BrokerRegistered,
     ControllerElected,
     ControllerResigned,
     MessageHandled,
@@ -146,9 +147,16 @@ class ControllersHaveWon(Invariant):
     """I-3: who is active has made `/controller`, and who has lost its session is not active."""
 
     name = "I-3"
-    events = (ControllerElected, ControllerResigned, NodeStopped, MessageHandled)
+    events = (
+        BrokerRegistered,
+        ControllerElected,
+        ControllerResigned,
+        NodeStopped,
+        MessageHandled,
+    )
 
     def __init__(self) -> None:
+        self._session: dict[str, int] = {}  # in which a broker last registered
         self._won: dict[int, str] = {}  # by epoch: who made `/controller` with it
         self._active: dict[str, int] = {}
         self._over: set[tuple[str, int]] = set()  # epochs that began and ended
@@ -173,6 +181,11 @@ class ControllersHaveWon(Invariant):
                 self.found(f"{node} has lost its session and is active in {self._active[node]}")
         elif isinstance(event, ControllerElected):
             self._on_elected(node, event)
+        elif isinstance(event, BrokerRegistered):
+            is_anew = self._session.get(node) != event.session
+            self._session[node] = event.session
+            if is_anew and node in self._active:
+                self.found(f"{node} has another session and is active in {self._active[node]}")
         else:
             epoch = self._active.pop(node, None)
             if epoch is not None:

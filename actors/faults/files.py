@@ -1,14 +1,15 @@
 """What is on the disks: indexes point where they say, and recovery gives back a prefix.
 
 Rule: an index entry is looked at once, when it is new. A log is compared with what it was before
-its broker died as soon as the broker holds it again, before anything was appended to it. What was
-deleted on purpose has no past: a replica that comes back later begins with nothing.
+its broker died as soon as the broker holds it again, before anything was appended to it. A cut that
+was not durable yet may be undone by a power cut. What was deleted on purpose has no past: a replica
+that comes back later begins with nothing.
 """
 
 from collections.abc import Sequence
 
 from actors.broker.log.segment import Segment
-from actors.faults.calls import Call
+from actors.faults.calls import Call, broker_at
 from actors.faults.invariant import Invariant
 from actors.faults.sight import Key, Seen, Sight
 from actors.faults.violation import Violation
@@ -16,16 +17,27 @@ from wire.control import ControlResponse, StopReplica, StopReplicaResponse
 from wire.errors import CorruptRecordBatch, ErrorCode
 from wire.ids import Offset, TopicPartition
 from wire.records import HEADER_BYTES, decode_header
+from wire.trace import LogTruncated, RecordsAppended, TraceEvent
 
 
 class IndexesAreTrue(Invariant):
     """I-23."""
 
     name = "I-23"
+    events = (LogTruncated, RecordsAppended)
 
     def __init__(self) -> None:
         self._looked: dict[Key, tuple[Seen, int, dict[Offset, int]]] = {}
         self._deleted: set[tuple[str, TopicPartition]] = set()  # by node, since the last look
+
+    def on_event(self, node: str, event: TraceEvent) -> None:
+        """A cut is durable before it is told of, and before anything is appended."""
+        broker = broker_at(node)
+        if isinstance(event, LogTruncated | RecordsAppended) and broker is not None:
+            key = (int(broker), TopicPartition(event.topic, event.partition))
+            seen = self.sight.all.get(key)
+            if seen is not None:
+                seen.uncut = []
 
     def on_control_arrived(self, call: Call) -> None:
         """Note what a broker is told to delete."""
@@ -64,7 +76,9 @@ class IndexesAreTrue(Invariant):
         if log is not None and log.cuts:
             return  # it has been cut since it was recovered: what recovery gave is not to be seen
         kept = [batch for batch in before.batches if batch.last_offset >= seen.start]
-        if seen.batches != kept[: len(seen.batches)]:
+        uncut = [batch for batch in before.uncut if batch.last_offset >= seen.start]
+        count = len(seen.batches)
+        if seen.batches not in (kept[:count], uncut[:count]):
             raise self._violation(
                 seen, f"recovery gave {seen.batches}, no prefix of {kept}", seen.end
             )

@@ -267,7 +267,10 @@ class StraysAreRemoved(Invariant):
                     self._removed.setdefault(where, (self.ledger.epoch, self._known_life(broker)))
 
     def on_control_sent(self, call: Call) -> None:
-        """Whoever is told must obey, unless it or the controller goes."""
+        """Whoever is told must obey, unless it or the controller goes.
+
+        An order to hold a replica may be an old one that is sent again: it assigns nothing anew.
+        """
         broker, request = broker_at(call.destination), call.request
         if broker is not None and isinstance(request, StopReplica):
             for each in request.partitions:
@@ -276,7 +279,9 @@ class StraysAreRemoved(Invariant):
                     self._removed[each.partition, broker] = told
         elif broker is not None and isinstance(request, LeaderAndIsr):
             for entry in request.partitions:
-                self._removed.pop((entry.partition, broker), None)
+                assignment = self.ledger.assignment(entry.partition)
+                if assignment is not None and broker in assignment.replicas:
+                    self._removed.pop((entry.partition, broker), None)
 
     def _known_life(self, broker: BrokerId) -> int:
         """The one that the controller knows; whom it takes for dead it cannot tell."""

@@ -1,9 +1,10 @@
 """A random scenario of one seed: which faults and which administration come when.
 
 Rule: a seed is a scenario before it is a run, so that what it did can be written down, cut shorter
-and replayed. What would make losing records legitimate is left out: a power cut takes one broker at
-a time (all else that dies is a process, whose bytes the operating system keeps), no bit rots, and
-nothing allows unclean elections.
+and replayed. What would blind the invariants is left out: no bit rots, nothing allows unclean
+elections, and most that dies is a process, whose bytes the operating system keeps (when power cuts
+take the whole ISR, what was promised is void). So is what no ZooKeeper does: it loses no watch of a
+session that lives. Settings differ from seed to seed, too.
 """
 
 from collections.abc import Callable
@@ -32,11 +33,13 @@ from actors.faults.vocabulary import (
     Duplicate,
     ExpireSession,
     FailDisk,
+    Fault,
     FillDisk,
     Heal,
     Hold,
     Kill,
     LoseReply,
+    LoseUnsynced,
     Pause,
     Reorder,
     Restart,
@@ -64,28 +67,42 @@ MESSAGES: Final = (
     "LeaderAndIsr",
     "LeaderAndIsrResponse",
     "UpdateMetadata",
+    "UpdateMetadataResponse",
     "StopReplica",
+    "StopReplicaResponse",
     "Fetch",
     "FetchResponse",
     "Produce",
     "ProduceResponse",
     "OffsetForLeaderEpoch",
     "OffsetForLeaderEpochResponse",
-    "AlterIsr",
     "ControlledShutdown",
     "ControlledShutdownResponse",
+    "OffsetCommit",
+    "OffsetCommitResponse",
+    "OffsetFetchResponse",
+    "CreateTopics",
+    "AlterPartitionReassignments",
 )
 PATHS: Final = ("/controller", "/brokers/ids", "/brokers/topics", "/isr_change", "/admin")
 OVERRIDES: Final[dict[str, Any]] = {
     "min.insync.replicas": 2,
     "replica.lag.time.max.ms": 2_000,
     "replica.socket.timeout.ms": 1_500,
+    "controller.socket.timeout.ms": 2_000,  # after which an order whose answer is lost is repeated
     "replica.fetch.backoff.ms": 100,
     "controlled.shutdown.max.retries": 1,
     "controlled.shutdown.retry.backoff.ms": 200,
     "leader.imbalance.check.interval.seconds": 10,
     "offsets.topic.num.partitions": 1,
     "log.index.interval.bytes": 0,
+}
+VARIED: Final[dict[str, tuple[Any, ...]]] = {  # None: as always
+    "log.segment.bytes": (None, 5_000),
+    "num.replica.fetchers": (None, None, 2),
+    "log.flush.interval.messages": (None, None, None, 1),
+    "replica.fetch.max.bytes": (None, 300),  # a few batches
+    "log.message.timestamp.type": (None, None, None, "LogAppendTime"),
 }
 REAL_OVERRIDES: Final[dict[str, Any]] = {"replica.lag.time.max.ms": 5_000}
 
@@ -103,12 +120,8 @@ def random_scenario(
         Topic(name="orders", replicas=((1, 2, 3), (2, 3, 1))),
         Topic(name="pairs", replicas=((1, 2),), config={"min.insync.replicas": "1"}),
     )
-    sizes = {
-        "replica.fetch.max.bytes": chance.choice((300, 1 << 20)),  # a few batches, or all
-        "log.segment.bytes": chance.choice((5_000, 1 << 30)),
-    }
     dice = _Nemesis(chance)
-    steps = tuple(dice.step() for _ in range(faults))
+    steps = dice.steps(faults)
     total_ms = sum(step.after_ms or 0 for step in steps)
     return Scenario(
         name=f"seed-{seed}",
@@ -117,16 +130,21 @@ def random_scenario(
         seed=seed,
         session_timeout_ms=SESSION_MS,
         worlds=("simulated",),
-        overrides=OVERRIDES | sizes | (overrides or {}),
+        overrides=OVERRIDES | _varied(chance) | (overrides or {}),
         topics=topics,
         load=Load(records=records, over_ms=max(2_000, total_ms), groups=True),
         steps=steps,
     )
 
 
+def _varied(chance: Dice) -> dict[str, Any]:
+    chosen = {name: chance.choice(values) for name, values in VARIED.items()}
+    return {name: value for name, value in chosen.items() if value is not None}
+
+
 def lasting_scenario(seed: int, chance: Dice, *, for_ms: float) -> Scenario:
     """A random scenario for a real cluster, where everything takes a while."""
-    dice = _Nemesis(chance, gaps_ms=REAL_GAPS_MS, session_ms=REAL_SESSION_MS)
+    dice = _Nemesis(chance, gaps_ms=REAL_GAPS_MS, session_ms=REAL_SESSION_MS, most_down=1)
     steps: list[Step] = []
     left_ms = for_ms
     while True:
@@ -156,8 +174,10 @@ class _Nemesis:
         *,
         gaps_ms: tuple[float, ...] = GAPS_MS,
         session_ms: float = SESSION_MS,
+        most_down: int | None = None,  # brokers at a time, if somebody counts
     ) -> None:
         self._chance = chance
+        self._most_down = most_down
         self._gaps_ms = gaps_ms
         self._session_ms = session_ms
         self._topics = 0
@@ -165,7 +185,7 @@ class _Nemesis:
         self._paused: set[int] = set()
         self._kinds: list[tuple[Callable[[], Any], int]] = [
             (self._kill, 10),
-            (self._power_cut, 2),
+            (self._power_cut, 3),
             (self._restart, 12),
             (self._pause, 6),
             (self._resume, 3),
@@ -176,13 +196,21 @@ class _Nemesis:
             (self._on_link, 14),
             (self._watch, 4),
             (lambda: LoseReply(broker=self._who()), 4),
-            (self._disk, 3),
+            (self._disk, 4),
             (lambda: SkewClock(broker=self._broker(), ms=self._pick(-60_000, 5_000)), 1),
             (self._zookeeper, 2),
             (self._heal, 8),
             (self._administer, 10),
             (self._produce, 5),
         ]
+
+    def steps(self, faults: int) -> tuple[Step, ...]:
+        """So many faults, and what is administered meanwhile."""
+        steps: list[Step] = []
+        while faults:
+            steps.append(step := self.step())
+            faults -= isinstance(step.do, Fault)
+        return tuple(steps)
 
     def step(self) -> Step:
         """One of them, some time after the last."""
@@ -205,16 +233,21 @@ class _Nemesis:
         return who
 
     def _kill(self) -> AnyFault:
-        return Kill(broker=self._falling(), process_only=True)
+        return self._restart_instead() or Kill(broker=self._falling(), process_only=True)
 
     def _power_cut(self) -> AnyFault:
-        return Kill(broker=self._falling())
+        return self._restart_instead() or Kill(broker=self._falling())
 
     def _shut_down(self) -> AnyFault:
-        return ShutDown(broker=self._falling())
+        return self._restart_instead() or ShutDown(broker=self._falling())
+
+    def _restart_instead(self) -> AnyFault | None:
+        """Where a start takes seconds, a cluster that is mostly down would show nothing."""
+        is_enough = self._most_down is not None and len(self._down) >= self._most_down
+        return self._restart() if is_enough else None
 
     def _falling(self) -> int | str:
-        who = self._who()
+        who = self._who() if self._most_down is None else self._broker()
         if isinstance(who, int):
             self._down.add(who)
             self._paused.discard(who)
@@ -252,7 +285,9 @@ class _Nemesis:
 
     def _on_link(self) -> AnyFault:
         to = self._pick(None, self._broker())
-        which = {"message": self._chance.choice(MESSAGES), "to": to}
+        which: dict[str, Any] = {"message": self._chance.choice(MESSAGES), "to": to}
+        if self._pick(True, False, False):
+            which["probability"] = round(self._chance.random(), 3)
         times = self._pick(1, 2, 5, 20)
         match self._chance.randrange(5):
             case 0:
@@ -274,13 +309,15 @@ class _Nemesis:
 
     def _disk(self) -> AnyFault:
         broker = self._broker()
-        match self._chance.randrange(3):
+        match self._chance.randrange(4):
             case 0:
                 return SlowDisk(broker=broker, ms=round(200 * self._chance.random(), 3))
             case 1:
                 return FillDisk(broker=broker)
+            case 2:
+                return LoseUnsynced(broker=broker)
             case _:
-                return FailDisk(broker=broker)
+                return FailDisk(broker=broker, path=self._pick("", "orders-0"))
 
     def _zookeeper(self) -> AnyFault:
         fault: AnyFault = self._pick(StopZooKeeper(), StartZooKeeper(), StartZooKeeper())

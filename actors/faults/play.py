@@ -20,6 +20,7 @@ from actors.faults.moments import Moments, NeverCame, holds, matches
 from actors.faults.scenario import (
     KINDS_OF_EVENTS,
     AddPartitions,
+    BadScenario,
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
@@ -40,15 +41,17 @@ from runtime.keeper import KeeperError
 from runtime.main import Sentence
 from runtime.network import NetworkError
 from runtime.ref import ActorGone, AskTimedOut
-from runtime.tasks import Tasks, within
+from runtime.tasks import Promise, Tasks, within
 from wire.admin import ElectionType
 from wire.errors import ApiError, MalformedMessage, TopicAlreadyExists
 from wire.ids import NO_BROKER, TopicPartition
-from wire.trace import LeaderElected, Stamp, TraceEvent
+from wire.trace import LeaderElected, Stamp, TopicDeletionStep, TraceEvent
 
 WHOLE_MS: Final = 120_000  # that a cluster may take to be whole when all is healed
 ACTION_MS: Final = 5_000
+GONE_MS: Final = 30_000  # that the deletion of a topic may take
 STARTING: Final = 5  # tries
+CALMING: Final = 24  # tries
 SHELL: Final = "shell"  # a person at a ZooKeeper shell
 UP: Final = (BrokerState.UP, BrokerState.CONTROLLER)
 Tell = Callable[[str], None]
@@ -88,6 +91,7 @@ class Play:
         self.workload = Workload(cluster, cluster.clock, scenario.topics)
         self._background = Tasks(self._crashed)
         self._crashes: list[Exception] = []
+        self._own: list[str] = []  # topics that were made here
         self._sick: set[int] = set()  # brokers whose disk was touched
         self._unclean: set[TopicPartition] = set()
         self._named: dict[str, int] = {}  # steps, and the numbers of what they broke
@@ -121,8 +125,13 @@ class Play:
         admin = self._cluster.admin()
         for topic in self.scenario.topics:
             replicas = dict(enumerate(topic.replicas))
-            with suppress(TopicAlreadyExists):  # then it must be as it is wanted
+            try:
                 await admin.create_topic(topic.name, assignments=replicas, configs=topic.config)
+            except TopicAlreadyExists:  # and others may have written there
+                raise BadScenario(
+                    f"topic {topic.name} is there already: a scenario brings its own"
+                ) from None
+            self._own.append(topic.name)
         await self._cluster.until(self._has_all_topics)
         admin.close()
 
@@ -194,6 +203,7 @@ class Play:
                         configs=action.config,
                         timeout_ms=ACTION_MS,
                     )
+                    self._own.append(action.topic)
                 case DeleteTopic():
                     await admin.delete_topic(action.topic, timeout_ms=ACTION_MS)
                 case AddPartitions():
@@ -224,10 +234,7 @@ class Play:
 
     async def _end(self) -> None:
         self._tell("heal: all links, all disks; whoever is down starts")
-        await self.injector.heal_all()
-        with suppress(TimeoutError):
-            await within(WHOLE_MS, self._background.idle())
-        await self.injector.heal_all()  # what was begun before may have ended only now
+        await self._calm()
         for broker in sorted(self._sick):
             with suppress(FaultRefused):  # it is down
                 await self._hand.kill(broker, process_only=True)
@@ -242,10 +249,38 @@ class Play:
         self.account.acknowledged = self.workload.acknowledged
         self.account.failed = self.workload.failed
 
+    async def _calm(self) -> None:
+        """Heal until nothing that was begun goes on: it may break something only now."""
+        for _ in range(CALMING):
+            await self.injector.heal_all()
+            with suppress(TimeoutError):
+                await within(WHOLE_MS / CALMING, self._background.idle())
+                break
+        await self.injector.heal_all()
+
     async def heal(self) -> None:
         """Undo what was done, although it is not played to its end."""
         with suppress(FaultRefused, *REFUSALS):
             await self.injector.heal_all()
+
+    async def take_away(self) -> None:
+        """Delete the topics that were made, and wait until they are gone."""
+        gone: dict[str, Promise[None]] = {topic: Promise() for topic in self._own}
+
+        def hear(_: Stamp, event: TraceEvent) -> None:
+            assert isinstance(event, TopicDeletionStep)
+            if event.step == "completed" and event.topic in gone:
+                gone[event.topic].keep(None)
+
+        stop = self._cluster.watch([TopicDeletionStep], hear)
+        try:
+            async with self._cluster.admin() as admin:
+                for topic, promise in gone.items():
+                    with suppress(*REFUSALS):  # it was deleted before
+                        await admin.delete_topic(topic, timeout_ms=ACTION_MS)
+                        await promise.settled(GONE_MS)
+        finally:
+            stop()
 
     async def _start_all(self) -> None:
         for _ in range(STARTING):
@@ -284,17 +319,22 @@ class Play:
         if kinds:
             ordered = sorted(kinds, key=lambda kind: kind.__name__)
             self._stops.append(self._cluster.watch(ordered, self._count))
-        self._stops.append(self._cluster.watch([LeaderElected], self._note_unclean))
+        lost: list[type[TraceEvent]] = [LeaderElected, TopicDeletionStep]
+        self._stops.append(self._cluster.watch(lost, self._note_lost))
 
     def _count(self, stamp: Stamp, event: TraceEvent) -> None:
         for number, wanted in enumerate(self._expected):
             if matches(wanted, stamp.node, event):
                 self._counts[number] = self._counts.get(number, 0) + 1
 
-    def _note_unclean(self, _: Stamp, event: TraceEvent) -> None:
-        assert isinstance(event, LeaderElected)
-        if event.is_unclean:
-            self._unclean.add(TopicPartition(event.topic, event.partition))
+    def _note_lost(self, _: Stamp, event: TraceEvent) -> None:
+        """What was promised is over after an unclean election, and with the topic."""
+        match event:
+            case LeaderElected(is_unclean=True):
+                self._unclean.add(TopicPartition(event.topic, event.partition))
+            case TopicDeletionStep(step="completed"):
+                written = self.workload.partitions
+                self._unclean |= {each for each in written if each.topic == event.topic}
 
     def _crashed(self, error: Exception) -> None:
         self._crashes.append(error)

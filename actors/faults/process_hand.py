@@ -17,6 +17,7 @@ from actors.faults.vocabulary import INSTANT, AnyFault, Fault, Local, LoseUnsync
 from actors.names import node_name
 from actors.view import ClusterView
 from runtime.fault_log import FaultLog
+from runtime.main import Sentence
 from runtime.real import ZOOKEEPER as ZOOKEEPER_NODE
 from runtime.world import Clock
 from wire.trace import TraceEvent
@@ -40,9 +41,6 @@ class Processes(Protocol):
 
     def order(self, broker: int, order: Order) -> None:
         """Have a broker do something to itself."""
-
-    async def obeyed(self, broker: int, number: int) -> str:
-        """Wait until it has done an order of that number; why it could not, if it could not."""
 
     def leave(self, event: TraceEvent) -> None:
         """Tell of a fault."""
@@ -100,7 +98,7 @@ class ProcessHand:
             await self._leave(life)
         try:
             await self._cluster.start_broker(broker)
-        except ValueError as error:  # somebody else has started it meanwhile
+        except (ValueError, Sentence) as error:  # started by somebody else, or killed meanwhile
             raise FaultRefused(str(error)) from None
         over_with_a_life(self._log, broker)
         for (one, other), one_way in self._cuts.items():  # the next life is behind the same ones
@@ -231,7 +229,7 @@ class ProcessHand:
         for broker in where:
             self._cluster.order(broker, Order("apply", number=number, fault=_any(fault)))
         for broker in where:
-            refusal = await self._cluster.obeyed(broker, number)
+            refusal = await self._cluster.lives[broker].obeyed(number)
             if refusal:
                 await self.undo(number)
                 raise FaultRefused(refusal)

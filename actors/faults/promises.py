@@ -3,8 +3,9 @@
 Rule: a promise is judged by the log of every leader of the same or a later epoch. A promise is void
 after an unclean election, and when nobody is left in the ISR who is alive and has kept its disk
 since it came in: what disks keep of what was not synced is a matter of luck, as in Kafka, which
-does not sync before it answers. A promise ends with its topic; whoever gives one must have what it
-promises below its high watermark by then.
+does not sync before it answers. What a leader of such an epoch promises later is void as well: it
+does not know yet that the others have gone on without it. A promise ends with its topic; whoever
+gives one must have what it promises below its high watermark by then.
 """
 
 from collections.abc import Sequence
@@ -59,11 +60,15 @@ class Promises(Invariant):
         self._spared: set[str] = set()  # whose process ends, and whose disk keeps everything
         self._dead: set[int] = set()
         self._isrs: dict[TopicPartition, frozenset[int]] = {}  # as ZooKeeper has them
+        self._epochs: dict[TopicPartition, int] = {}  # of leaders, as ZooKeeper has them
+        self._void_to: dict[TopicPartition, int] = {}  # the last epoch whose promises are void
         self._forgetful: dict[TopicPartition, set[int]] = {}  # in the ISR, and its disk was cut off
         self.voided: set[TopicPartition] = set()  # of which a promise is over
 
     def promise(self, partition: TopicPartition, promise: Promise) -> None:
         """From now on this must be there."""
+        if promise.epoch <= self._void_to.get(partition, -1):
+            return
         self._promises.setdefault(partition, []).append(promise)
         self._new[partition] = None
 
@@ -102,11 +107,12 @@ class Promises(Invariant):
                     continue
                 if isinstance(operation, Delete):  # a topic of that name will be another one
                     self._void(partition)
-                    self._isrs.pop(partition, None)
-                    self._forgetful.pop(partition, None)
+                    for known in (self._isrs, self._forgetful, self._epochs, self._void_to):
+                        known.pop(partition, None)
                     continue
                 state = PartitionStateZNode.decode(partition, operation.data)
                 isr = frozenset(map(int, state.isr))
+                self._epochs[partition] = int(state.leader_epoch)
                 before = self._isrs.get(partition, frozenset())
                 self._isrs[partition] = isr
                 forgetful = self._forgetful.get(partition, set())
@@ -182,6 +188,8 @@ class Promises(Invariant):
 
     def _void(self, partition: TopicPartition) -> None:
         self._promises.pop(partition, None)
+        if partition in self._epochs:
+            self._void_to[partition] = self._epochs[partition]
         self.voided.add(partition)
         self._judged.clear()
 

@@ -7,14 +7,14 @@ Whatever happens, also Ctrl-C, all is healed before the cluster stops.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from pathlib import Path
-from typing import Final, Protocol
+from typing import Any, Final
 
 from actors.cluster import Cluster, resolve
 from actors.conditions import NotReached
 from actors.faults.hand import FaultRefused, Faults
 from actors.faults.ledger import Ledger
 from actors.faults.moments import NeverCame
+from actors.faults.narrator import Narrator
 from actors.faults.node_hand import NodeHand
 from actors.faults.overseer import Overseer
 from actors.faults.play import Play, is_whole
@@ -22,7 +22,7 @@ from actors.faults.replica_files import compare_replicas
 from actors.faults.scenario import BadScenario, Scenario
 from actors.faults.simulated import Verdict
 from actors.faults.snapshot import ledger_of, snapshot
-from actors.faults.stage import Stage
+from actors.faults.stage import RealStage
 from actors.faults.violation import Violation
 from actors.node_cluster import Announce, NodeCluster
 from actors.process_cluster import ProcessCluster
@@ -41,38 +41,34 @@ LOOK_AGAIN_MS: Final = 500
 Tell = Callable[[str], None]
 
 
-class RealStage(Stage, Protocol):
-    """A real cluster."""
-
-    @property
-    def zookeeper(self) -> str:
-        """Where ZooKeeper is."""
-
-    def log_folder(self, broker: int) -> Path | None:
-        """Where a broker's logs are, if they are files on this machine."""
-
-
 async def judge_real(
     scenario: Scenario,
     *,
     processes: bool = False,
     announce: Announce | None = None,
-    on_up: Callable[[RealStage], Tell] = lambda _: lambda _: None,
+    narrate: Callable[[RealStage], Narrator],
 ) -> Verdict:
-    """Play it on a cluster of its own; `on_up` answers who is told what is done."""
+    """Play it on a cluster of its own; it is told by whom `narrate` makes of it, once it is up."""
+    options: dict[str, Any] = {
+        "session_timeout_ms": scenario.session_timeout_ms,
+        "overrides": scenario.overrides,
+        "announce": announce,
+        "first": scenario.controller,
+    }
     kind = ProcessCluster if processes else Cluster
-    async with kind(
-        scenario.brokers,
-        session_timeout_ms=scenario.session_timeout_ms,
-        overrides=scenario.overrides,
-        announce=announce,
-    ) as cluster:
+    async with kind(scenario.brokers, **options) as cluster:
         hand = cluster.faults if isinstance(cluster, ProcessCluster) else NodeHand(cluster)
-        return await judge_on(scenario, cluster, hand, on_up(cluster))
+        narrator = narrate(cluster)
+        try:
+            return await judge_on(scenario, cluster, hand, narrator.tell)
+        finally:
+            narrator.stop()
 
 
-async def judge_on(scenario: Scenario, stage: RealStage, hand: Faults, tell: Tell) -> Verdict:
-    """Play it on a cluster that is up."""
+async def judge_on(
+    scenario: Scenario, stage: RealStage, hand: Faults, tell: Tell, *, is_guest: bool = False
+) -> Verdict:
+    """Play it on a cluster that is up; a guest takes its topics away when it goes."""
     if not set(range(1, scenario.brokers + 1)) <= set(stage.brokers):
         raise BadScenario(
             f"it needs the brokers 1 to {scenario.brokers}, and there are "
@@ -97,6 +93,8 @@ async def judge_on(scenario: Scenario, stage: RealStage, hand: Faults, tell: Tel
         finally:
             if not is_over:
                 await play.heal()
+            if is_guest:
+                await play.take_away()
     verdict.account = play.account
     verdict.virtual_ms = stage.clock.elapsed_ms() - begun_ms
     return verdict
@@ -165,7 +163,7 @@ def _watched(stage: RealStage, play: Play) -> Iterator[_Judges]:
 async def _come_about(stage: RealStage, judges: _Judges, tell: Tell) -> None:
     """Ask until all holds, or its time is over."""
     tell("all is healed and whole: what must have come about is looked at")
-    end_ms = stage.clock.elapsed_ms() + COMES_ABOUT_MS
+    end_ms, last = stage.clock.elapsed_ms() + COMES_ABOUT_MS, ""
     folder = Folder.open(None)
     process = RealProcess(resolve=resolve, data=folder.path, zookeeper=stage.zookeeper)
     await process.start()
@@ -176,7 +174,10 @@ async def _come_about(stage: RealStage, judges: _Judges, tell: Tell) -> None:
             try:
                 await _judge_once(stage, judges, world.keeper)
                 break
-            except (Violation, KeeperError):
+            except (Violation, KeeperError) as error:
+                if str(error) != last:
+                    last = str(error)
+                    tell(f"not yet: {last}")
                 if stage.clock.elapsed_ms() >= end_ms:
                     raise
                 await stage.clock.sleep(LOOK_AGAIN_MS)

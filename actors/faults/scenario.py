@@ -24,12 +24,14 @@ from actors.faults.vocabulary import (
     as_table,
     fault_of,
 )
-from wire.trace import EVENTS
+from wire.message import CODES
+from wire.trace import EVENTS, MessageHandled
 
 MOST_BYTES: Final = 1 << 20
 MOST_BROKERS: Final = 25
 WORLDS: Final = ("simulated", "real")
-KINDS_OF_EVENTS: Final = {event.__name__: event for event in EVENTS}
+# Of every message that is handled only a row is kept: nobody hears of it at that moment.
+KINDS_OF_EVENTS: Final = {each.__name__: each for each in EVENTS if each is not MessageHandled}
 Broker = Annotated[int, Meta(ge=1, le=MOST_BROKERS)]
 Replicas = Annotated[tuple[Broker, ...], Meta(min_length=1, max_length=MOST_BROKERS)]
 
@@ -233,21 +235,19 @@ def read_scenario(path: Path) -> Scenario:
         raise BadScenario(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise BadScenario(f"{path} is no TOML: {error}") from None
+    except RecursionError:
+        raise BadScenario(f"{path} is nested too deeply") from None
     except BadScenario as error:
         raise BadScenario(f"{path}: {error}") from None
 
 
 def scenario_of(table: dict[str, Any], *, default_name: str = "") -> Scenario:
     """A scenario from tables, or BadScenario."""
-    for number, step in enumerate(table.get("steps", ())):
-        do = step.get("do") if isinstance(step, dict) else None
-        if isinstance(do, dict) and "fault" in do:
-            try:
-                fault_of(do)
-            except FaultRefused as error:
-                raise BadScenario(f"step {number + 1}: {error}") from None
+    table = {"name": default_name} | table
+    if isinstance(table.get("steps"), list):
+        table["steps"] = [_step(number, each) for number, each in enumerate(table["steps"], 1)]
     try:
-        scenario: Scenario = msgspec.convert(_both({"name": default_name} | table), Scenario)
+        scenario: Scenario = msgspec.convert(table, Scenario)
         options_of(BrokerConfig, scenario.overrides)
     except (msgspec.ValidationError, BadConfig) as error:
         raise BadScenario(str(error)) from None
@@ -255,33 +255,32 @@ def scenario_of(table: dict[str, Any], *, default_name: str = "") -> Scenario:
     return scenario
 
 
-def _both(table: Any) -> Any:
+def _step(number: int, step: Any) -> Any:
     """Faults and actions are told apart by their tags, which msgspec wants in one field."""
-    if isinstance(table, dict):
-        changed = {key: _both(value) for key, value in table.items()}
-        do = changed.get("do")
-        if isinstance(do, dict):
-            changed["do"] = _tagged(do)
-        return changed
-    return [_both(each) for each in table] if isinstance(table, list) else table
+    do = step.get("do") if isinstance(step, dict) else None
+    if do is None:
+        return step
+    try:
+        return step | {"do": _done(do)}
+    except (FaultRefused, msgspec.ValidationError) as error:
+        raise BadScenario(f"step {number}: {error}") from None
 
 
-def _tagged(do: dict[str, Any]) -> AnyFault | AnyAction:
-    if "action" in do:
+def _done(do: Any) -> AnyFault | AnyAction:
+    if not isinstance(do, dict) or "fault" not in do:
         done: AnyAction = msgspec.convert(do, AnyAction)
         return done
     return fault_of(do)
 
 
 def _check(scenario: Scenario) -> None:
-    for topic in scenario.topics:
-        for replicas in topic.replicas:
-            if not set(replicas) <= set(range(1, scenario.brokers + 1)):
-                raise BadScenario(
-                    f"topic {topic.name} has replicas {list(replicas)}, and there are brokers "
-                    f"1 to {scenario.brokers}"
-                )
+    _check_topics(scenario)
     _check_names(scenario)
+    if scenario.controller is not None and scenario.controller > scenario.brokers:
+        raise BadScenario(f"controller is {scenario.controller} of {scenario.brokers} brokers")
+    for number, step in enumerate(scenario.steps, 1):
+        if step.on_message is not None and step.on_message.message not in CODES:
+            raise BadScenario(f"step {number}: there is no message {step.on_message.message!r}")
     waited = [step.on for step in scenario.steps if step.on is not None]
     for event in (*waited, *scenario.expect.events, *scenario.expect.never):
         kind = KINDS_OF_EVENTS.get(event.event)
@@ -291,6 +290,21 @@ def _check(scenario: Scenario) -> None:
         if unknown:
             known = ", ".join(("node", *kind.__struct_fields__))
             raise BadScenario(f"{event.event} has no {', '.join(sorted(unknown))}; it has {known}")
+
+
+def _check_topics(scenario: Scenario) -> None:
+    topics = [topic.name for topic in scenario.topics]
+    if len(set(topics)) < len(topics):
+        raise BadScenario(f"topics are {', '.join(topics)}: one twice")
+    for topic in scenario.topics:
+        for replicas in topic.replicas:
+            if not set(replicas) <= set(range(1, scenario.brokers + 1)):
+                raise BadScenario(
+                    f"topic {topic.name} has replicas {list(replicas)}, and there are brokers "
+                    f"1 to {scenario.brokers}"
+                )
+            if len(set(replicas)) < len(replicas):
+                raise BadScenario(f"topic {topic.name} has replicas {list(replicas)}: one twice")
 
 
 def _check_names(scenario: Scenario) -> None:
@@ -321,6 +335,8 @@ def scenario_toml(scenario: Scenario) -> str:
     }
     if scenario.controller is not None:
         plain["controller"] = scenario.controller
+    if not scenario.topics:
+        plain["topics"] = []
     lines = [f"{key} = {_toml(value)}" for key, value in plain.items()]
     lines.append(f"worlds = {_toml(list(scenario.worlds))}")
     lines += ["", "[overrides]"]
@@ -362,9 +378,9 @@ def _toml(value: Any) -> str:
     if isinstance(value, list | tuple):
         return "[" + ", ".join(map(_toml, value)) + "]"
     if isinstance(value, str):
-        return msgspec.json.encode(value).decode()
+        return msgspec.json.encode(value).decode().replace("\x7f", "\\u007f")
     return repr(value)
 
 
 def _key(key: str) -> str:
-    return key if key.replace("_", "").isalnum() else msgspec.json.encode(key).decode()
+    return key if key.isascii() and key.replace("_", "").isalnum() else _toml(key)

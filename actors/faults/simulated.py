@@ -19,11 +19,13 @@ from actors.faults.invariant import Invariant
 from actors.faults.invariants import data_plane
 from actors.faults.liveness import liveness
 from actors.faults.moments import NeverCame
+from actors.faults.narrator import Narrator
 from actors.faults.nemesis import lasting_scenario, random_scenario
 from actors.faults.node_hand import NodeHand
 from actors.faults.play import Account, Play
 from actors.faults.promises import Promises
 from actors.faults.scenario import Scenario
+from actors.faults.unanswered import Unanswered
 from actors.faults.violation import Violation
 from actors.faults.watched import Watched
 from runtime.simulation.loop import Stalled
@@ -61,13 +63,13 @@ def judge(
     *,
     tell: Tell | None = None,
     is_traced: bool = False,
-    narrate: Callable[[SimulatedCluster], Tell] | None = None,
+    narrate: Callable[[SimulatedCluster], Narrator] | None = None,
 ) -> Verdict:
     """Play it in a simulator of its own; with is_traced the verdict has causes and a digest.
 
-    What is done is told by `tell`; or by what `narrate` makes of the cluster, once it is up.
+    What is done is told by `tell`; or by whom `narrate` makes of the cluster, once it is up.
     """
-    return run(lambda: _judge(scenario, narrate or (lambda _: tell), is_traced))
+    return run(lambda: _judge(scenario, tell, narrate, is_traced))
 
 
 def scenario_of_seed(seed: int, **options: Any) -> Scenario:
@@ -87,7 +89,10 @@ def _dice(seed: int) -> Any:
 
 
 async def _judge(
-    scenario: Scenario, narrate: Callable[[SimulatedCluster], Tell | None], is_traced: bool
+    scenario: Scenario,
+    tell: Tell | None,
+    narrate: Callable[[SimulatedCluster], Narrator] | None,
+    is_traced: bool,
 ) -> Verdict:
     async with Simulator(
         seed=scenario.seed, session_timeout_ms=scenario.session_timeout_ms, recording=is_traced
@@ -97,13 +102,16 @@ async def _judge(
         sim.trace.watch([ActorCrashed], _crash_listener(cluster, crashes))
         coverage = Coverage(sim.trace)
         watched = Watched(sim, cluster, _all_invariants())
+        unanswered = Unanswered(sim)
         await _start(cluster, scenario.controller)
         verdict = Verdict(scenario.name, scenario.seed, expected=scenario.violated)
-        play = Play(scenario, cluster, NodeHand(cluster), tell=narrate(cluster))
+        narrator = None if narrate is None else narrate(cluster)
+        tell = tell if narrator is None else narrator.tell
+        play = Play(scenario, cluster, NodeHand(cluster), tell=tell)
         try:
             play.voided = lambda: void_partitions(watched.invariants.all)
             await play.run()
-            await sim.sleep(QUIET_MS)
+            await _be_quiet(sim, cluster, unanswered)
             watched.raise_if_violated()
             watched.invariants.check_in_the_end()
             if scenario.violated:
@@ -114,6 +122,8 @@ async def _judge(
             _note(verdict, watched.violation or violation)
         except (ApiError, NeverCame, NotReached, NeverQuiet, Stalled, TimeoutError) as error:
             _note(verdict, watched.violation or Violation("L-0", f"{error!r}"))
+        if narrator is not None:
+            narrator.stop()
         verdict.account = play.account
         verdict.virtual_ms = sim.now_ms
         verdict.coverage = coverage.reached
@@ -122,6 +132,15 @@ async def _judge(
             verdict.causes = _causes(events, watched.stamp)
             verdict.digest = _digest(events)
         return verdict
+
+
+async def _be_quiet(sim: Simulator, cluster: SimulatedCluster, unanswered: Unanswered) -> None:
+    """Wait until all that is told now and then is told, and nothing happens any more."""
+    await sim.sleep(QUIET_MS)
+    reigning = cluster.controller
+    if reigning and unanswered.of(reigning.world.node):  # it was lost, and will be sent again
+        await sim.sleep(reigning.config.controller_socket_timeout_ms + QUIET_MS)
+    await sim.settle()
 
 
 def _all_invariants() -> tuple[Invariant, ...]:

@@ -5,6 +5,7 @@ asked of its universe; where there is none, the sentence says so.
 """
 
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Protocol
 
 from actors.clients import Clients
@@ -49,6 +50,17 @@ class Stage(Clients, Protocol):
 
     def watch(self, kinds: Iterable[type[TraceEvent]], hear: Hear) -> Callable[[], None]:
         """Hear of events of these kinds, wherever they are left; the answer stops that."""
+
+
+class RealStage(Stage, Protocol):
+    """A real cluster."""
+
+    @property
+    def zookeeper(self) -> str:
+        """Where ZooKeeper is."""
+
+    def log_folder(self, broker: int) -> Path | None:
+        """Where a broker's logs are, if they are files on this machine."""
 
 
 def world_of(stage: Stage, what: str) -> Universe:

@@ -286,8 +286,8 @@ def fault_of(given: Mapping[str, Any]) -> AnyFault:
         raise FaultRefused(f"{kind}: {_in_words(error)}") from None
     message = getattr(fault, "message", None)
     if message is not None and message not in MESSAGES:
-        near = ", ".join(get_close_matches(message, MESSAGES)) or "LeaderAndIsr is one"
-        raise FaultRefused(f"{kind}: there is no message {message!r:.60}; there are: {near}")
+        near = ", ".join(get_close_matches(message, MESSAGES)) or "LeaderAndIsr or Fetch"
+        raise FaultRefused(f"{kind}: there is no message {message!r:.60}, but there is {near}")
     return fault
 
 

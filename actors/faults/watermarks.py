@@ -2,14 +2,18 @@
 
 Rule: a leader's word is judged by the real logs of the replicas it counts as in sync. A replica
 that has died since may have lost what it had before anybody takes it out of the ISR; until it has
-caught up, or was out, that is no fault of the leader's: whether it may then lead is I-7's matter.
-What a follower was told in an earlier epoch is no matter of this one's leader, whose own high
-watermark may be behind for a while (the known gap of I-19).
+caught up, or was out and is in again, that is no fault of the leader's: whether it may then lead is
+I-7's matter. So it is with one that has heard of a later epoch: it is this leader's follower no
+more, and may have cut off what only this one has. What a follower was told in an earlier epoch is
+no matter of this one's leader, whose own high watermark may be behind for a while (the known gap of
+I-19).
 """
 
 from collections.abc import Sequence
 
+from actors.faults.calls import broker_at
 from actors.faults.invariant import Invariant
+from actors.faults.ledger import StateChange
 from actors.faults.sight import Key, Seen, Sight
 from actors.faults.violation import Violation
 from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -25,7 +29,10 @@ class HighWatermarksAreSound(Invariant):
     def __init__(self) -> None:
         self._last: dict[Key, tuple[Seen, LeaderEpoch, Offset]] = {}
         self._told: dict[tuple[TopicPartition, LeaderEpoch], Offset] = {}  # by leaders, at most
-        self._fallen: dict[str, set[TopicPartition]] = {}  # by node: where it may have less
+        self._fallen: dict[str, set[TopicPartition]] = {}  # by node: where it has all again
+        self._out: dict[
+            BrokerId, set[TopicPartition]
+        ] = {}  # since then: whoever lets it in must look
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """Note what leaders say, and who dies."""
@@ -34,6 +41,17 @@ class HighWatermarksAreSound(Invariant):
             self._tell(partition, LeaderEpoch(event.leader_epoch), Offset(event.high_watermark))
         elif isinstance(event, NodeStopped):
             self._fallen[node] = set()
+            broker = broker_at(node)
+            if broker is not None:
+                states = self.ledger.states.items()
+                self._out[broker] = {at for at, each in states if broker not in each.state.isr}
+
+    def on_state(self, change: StateChange) -> None:
+        """Note who is out of the ISR."""
+        isr = () if change.after is None else change.after.state.isr
+        for broker, out in self._out.items():
+            if broker not in isr:
+                out.add(change.partition)
 
     def _tell(self, partition: TopicPartition, epoch: LeaderEpoch, offset: Offset) -> None:
         key = (partition, epoch)
@@ -41,6 +59,8 @@ class HighWatermarksAreSound(Invariant):
 
     def check(self, changed: Sequence[Seen], sight: Sight) -> None:
         """Judge the replicas that have changed, and the leaders of what has changed."""
+        if not changed:
+            return
         for seen in changed:
             if seen.leads:
                 self._tell(seen.partition, seen.epoch, seen.high_watermark)
@@ -76,7 +96,9 @@ class HighWatermarksAreSound(Invariant):
     def _judge_members(self, leader: Seen, sight: Sight) -> None:
         for member in self._members(leader):
             seen = sight.all.get((int(member), leader.partition))
-            if seen is None or seen is leader or self._may_have_less(seen, leader):
+            if seen is None or seen is leader or seen.epoch > leader.epoch:
+                continue
+            if self._may_have_less(seen, leader):
                 continue
             if seen.end < leader.high_watermark:
                 raise _violation(
@@ -86,13 +108,23 @@ class HighWatermarksAreSound(Invariant):
                 )
 
     def _may_have_less(self, seen: Seen, leader: Seen) -> bool:
-        """Whether it lost its past, and has not had it again since."""
+        """Whether it lost its past, and has not had it again since, nor was let in anew."""
         restored = self._fallen.get(seen.node.world.node)
-        if restored is None or seen.partition in restored:
+        if restored is None or seen.partition in restored or self._was_let_in(seen, leader):
             return False
         if seen.end >= leader.high_watermark:
             restored.add(seen.partition)
         return True
+
+    def _was_let_in(self, seen: Seen, leader: Seen) -> bool:
+        known = self.ledger.states.get(seen.partition)
+        return (
+            known is not None
+            and known.state.leader == leader.broker
+            and known.state.leader_epoch == leader.epoch
+            and seen.broker in known.state.isr
+            and seen.partition in self._out.get(seen.broker, ())
+        )
 
 
 def _violation(seen: Seen, what: str, high_watermark: Offset) -> Violation:

@@ -72,6 +72,20 @@ async def test_a_call_has_the_response_of_the_one_who_was_called(pair, trace):
     assert here.pending == 0
 
 
+async def test_whoever_watches_calls_hears_of_them_also_if_nothing_is_recorded(sim):
+    trace = Trace(now_s=sim.loop.time, epoch_us=0, recording=False)
+    here = endpoint("here", MemoryTransport(), trace)
+    here.serve(Echo())
+    heard = []
+    stop = trace.watch([CallFinished], lambda _, event: heard.append(event.request))
+
+    await here.call("here", b"", timeout_ms=100, label="Heard")
+    stop()
+    await here.call("here", b"", timeout_ms=100, label="Unheard")
+
+    assert heard == ["Heard"]
+
+
 async def test_a_node_may_call_itself(pair):
     _, there = pair
 
@@ -321,7 +335,7 @@ async def test_thousands_of_calls_leave_no_call_and_no_timer_behind(pair, sim):
 
     for _ in range(50):
         await asyncio.gather(*(here.call("there", b"x", timeout_ms=1000) for _ in range(100)))
-    timers = len(sim.loop._scheduled)
+    timers = len(sim.loop._timers)
     waits = here._deadlines._waits
     await here.call("there", b"x", timeout_ms=1000)
 
@@ -330,7 +344,7 @@ async def test_thousands_of_calls_leave_no_call_and_no_timer_behind(pair, sim):
     assert [len(each) for each in waits.values()] == [1]
     await sim.sleep(1001)
     assert not waits
-    assert not sim.loop._scheduled
+    assert not sim.loop._timers
 
 
 async def test_a_response_is_not_kept_while_an_older_call_waits(pair):

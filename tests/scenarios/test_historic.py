@@ -115,7 +115,7 @@ def _stop_replica_without_an_epoch(patch: Patch) -> None:
     patch.setattr(Outbox, "_stop_epoch", lambda self, partition: NO_LEADER_EPOCH)
 
 
-@removes("h14-isr-write-without-an-answer", "expect")
+@removes("h14-isr-write-without-an-answer", "L-0")
 def _own_work_is_not_recognised(patch: Patch) -> None:
     known = isr._version
     patch.setattr(

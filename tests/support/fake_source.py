@@ -118,6 +118,10 @@ class FakeSource:
     def log_folder(self, broker: int) -> Path | None:
         return None
 
+    @property
+    def stage(self) -> Any:
+        raise AssertionError("no scenario is played in these tests")
+
     def admin(self) -> Any:
         raise AssertionError("no operation of these tests needs a client")
 

@@ -22,6 +22,7 @@ from actors.doors.http.guard import COOKIE, Guard, Refused
 from actors.doors.http.history import History
 from actors.doors.http.metrics import exposition
 from actors.doors.http.openapi import describe
+from actors.doors.http.scenario_routes import ScenarioDoor
 from actors.doors.http.source import Source
 from actors.faults.injector import Injector
 from actors.operations.table import OPERATIONS
@@ -71,10 +72,12 @@ class HttpServer:
         self._guard = Guard(host, token)
         self._token = token
         self._injector = Injector(source.faults)
+        self._scenarios = ScenarioDoor(source, has_faults=self._has_faults)
         self._operations = (
             *OPERATIONS,
             *cluster_operations(source, self._history),
             *fault_operations(self._injector, has_faults=self._has_faults),
+            *self._scenarios.operations(),
         )
         self._description = describe(self._operations)
         self._files = {path.name: path.read_bytes() for path in sorted(PAGE.iterdir())}
@@ -106,6 +109,7 @@ class HttpServer:
         self._stop_listening()
         self._clients.close()
         await self._feed.close()
+        await self._scenarios.close()
         await self._injector.close()
         if self._runner is not None:
             await self._runner.cleanup()

@@ -40,7 +40,7 @@ class Line:
         world = sim.world("broker-1")
         self.system = System("broker-1", world.trace)
         sim.adopt(self.system)
-        channel = Channel(world, "broker-2", 2, 5, self.controller)
+        channel = Channel(world, "broker-2", 2, 5, self.controller, timeout_ms=30_000)
         self.ref = self.system.start("channel", channel)
 
     def open_broker(self) -> None:

@@ -8,7 +8,6 @@ import asyncio
 import pytest
 
 from actors.broker.replica_manager import LogDirFailed
-from actors.controller.channel import TIMEOUT_MS
 from actors.coordinator.records import OFFSETS_TOPIC
 from actors.names import node_name
 from tests.actors.coordinator.shop import ORDERS, Diary, Shop
@@ -293,7 +292,7 @@ async def test_who_is_deposed_behind_its_back_answers_from_memory_until_it_hears
     assert await shop.commit_at(former, 6) in TRY_ELSEWHERE
 
     sim.heal()
-    assert await until_it_is_silent(shop, former) < TIMEOUT_MS + 1_000
+    assert await until_it_is_silent(shop, former) < 30_000 + 1_000  # controller.socket.timeout.ms
 
 
 # --- all of them ----------------------------------------------------------------------------------

@@ -237,6 +237,19 @@ async def test_a_controller_that_outlives_its_session_is_found(sim):
 
 
 @pytest.mark.behaviour("I-3")
+async def test_a_controller_that_registers_in_another_session_before_it_resigned_is_found(sim):
+    planted = await Planted.with_topic(sim, ControllersHaveWon())
+    node = planted.drive.node(1)
+    session = node.world.keeper.session
+
+    planted.leave(1, BrokerRegistered(1, node.broker_epoch, session))  # once more in the same
+    planted.check()
+    planted.leave(1, BrokerRegistered(1, node.broker_epoch + 50, session + 1))
+
+    fires(planted, "I-3: broker-1 has another session and is active in 1")
+
+
+@pytest.mark.behaviour("I-3")
 async def test_a_controller_that_takes_the_same_office_again_is_found(sim):
     planted = await Planted.with_topic(sim, ControllersHaveWon())
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable
 
 import pytest
+from msgspec.structs import replace
 
 from actors.broker import serving
 from actors.broker.purgatory import Purgatory
@@ -18,6 +19,8 @@ from actors.faults.violation import Violation
 from actors.faults.watched import Watched
 from actors.faults.watermarks import HighWatermarksAreSound
 from runtime.simulation.simulator import Simulator
+from tests.actors.faults.planted import Planted
+from tests.support.data import produce
 from tests.support.drive import Drive
 from wire.data import (
     Fetch,
@@ -42,7 +45,7 @@ from wire.groups import (
 from wire.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 from wire.message import PartitionResult
 from wire.records import Record, assign, encode_batch
-from wire.trace import IsrChanged, LeaderElected, RecordsAppended, ReplicaRoleChanged
+from wire.trace import IsrChanged, LeaderElected, NodeStopped, RecordsAppended, ReplicaRoleChanged
 
 ORDERS = TopicPartition("orders", 0)
 ALL: tuple[type[Invariant], ...] = (
@@ -233,6 +236,19 @@ async def test_nothing_is_promised_after_an_unclean_election(scene_of):
     scene.check()
 
 
+@pytest.mark.parametrize("kind", [CommittedIsNeverLost, VisibleIsNeverLost])
+async def test_a_leader_that_does_not_know_that_all_is_lost_promises_nothing(scene_of, kind):
+    scene = await scene_of(kind())
+    for broker in (1, 2, 3):
+        scene.watched.invariants.on_event(f"broker-{broker}", NodeStopped("killed"))
+
+    await scene.produce(1, b"four")
+    await scene.consume(1)
+    scene.replica(1).log.truncate_to(Offset(0))
+
+    scene.check()
+
+
 # --- logs -----------------------------------------------------------------------------------------
 
 
@@ -349,6 +365,17 @@ async def test_a_member_of_the_isr_that_lacks_committed_records_is_found(scene_o
         scene.check()
 
 
+async def test_a_member_that_has_heard_of_a_later_epoch_is_no_follower_of_this_leader(scene_of):
+    scene = await scene_of(HighWatermarksAreSound())
+    third = scene.replica(3)
+
+    third.become_follower(replace(third.hosted, leader=2, leader_epoch=LeaderEpoch(1)))
+    third.log.truncate_to(Offset(1))
+    third.high_watermark = Offset(1)
+
+    scene.check()
+
+
 @pytest.mark.behaviour("I-18")
 async def test_a_successor_whom_the_leader_does_not_know_and_that_lacks_records_is_found(scene_of):
     scene = await scene_of(HighWatermarksAreSound())
@@ -361,6 +388,25 @@ async def test_a_successor_whom_the_leader_does_not_know_and_that_lacks_records_
 
     with pytest.raises(Violation, match=r"3 is in the ISR \(1, 2, 3\) and ends at 1"):
         scene.check()
+
+
+@pytest.mark.behaviour("I-18")
+async def test_one_that_lost_its_log_is_judged_again_when_it_was_out_and_is_let_in(sim):
+    planted = await Planted.with_topic(sim, HighWatermarksAreSound())
+    await produce(planted.drive, ORDERS, b"a", acks=-1)
+    await planted.drive.settle()
+    leader, member = (planted.drive.replica(each, "orders") for each in (1, 3))
+
+    planted.leave(3, NodeStopped("by hand"))
+    member.log.truncate_to(Offset(0))
+    member.high_watermark = Offset(0)
+    planted.check()  # it died as a member: nobody has looked yet
+    planted.write_state("broker-1", isr=(1, 2))
+    planted.write_state("broker-1", isr=(1, 2, 3))
+    leader.hosted = leader.hosted.with_isr(leader.hosted.isr, PartitionEpoch(2))
+
+    with pytest.raises(Violation, match=r"3 is in the ISR \(1, 2, 3\) and ends at 0"):
+        planted.check()
 
 
 # --- leaders --------------------------------------------------------------------------------------
