@@ -6,7 +6,8 @@ what it is told on standard input: faults that only a process can do to itself.
 """
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 import msgspec
 
 from actors.cluster import LOOPBACK, Door, resolve
+from actors.faults.hand import FaultRefused
 from actors.faults.local import LocalFaults
 from actors.faults.vocabulary import AnyFault
 from actors.names import node_name
@@ -22,10 +24,11 @@ from actors.places import failures_as_sentences
 from actors.story import TELLERS, StoryEvent, listen
 from runtime.child import orders
 from runtime.folder import Folder
+from runtime.keeper import KeeperError
 from runtime.main import Sentence
 from runtime.real import RealProcess
 from runtime.tasks import Promise, Tasks
-from wire.trace import Stamp, to_json
+from wire.trace import EVENTS, Stamp, to_json
 
 
 class Ready(msgspec.Struct, tag=True, frozen=True):
@@ -51,14 +54,21 @@ class Left(msgspec.Struct, tag=True, frozen=True):
 class Order(msgspec.Struct, frozen=True):
     """Supervisor → broker: break something, or mend it."""
 
-    what: str  # "expire", "cut", "mend", "heal", "apply" or "undo"
-    other: str = ""  # the other end of a link: a node's name, or "zookeeper"
+    what: str  # "expire", "cut", "mend", "heal", "apply", "undo" or "watch"
+    other: str = ""  # the other end of a link, a node's name or "zookeeper"; a kind of event
     one_way: bool = False
     number: int = 0  # of a fault
     fault: AnyFault | None = None
 
 
-Said = Ready | Happened | Left
+class Obeyed(msgspec.Struct, tag=True, frozen=True):
+    """Broker → supervisor: a fault was done, or could not be."""
+
+    number: int
+    refusal: str = ""
+
+
+Said = Ready | Happened | Left | Obeyed
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,7 +141,7 @@ async def _serve(
 
         tasks.start(watch())
         if is_supervised:
-            tasks.start(_obey(cluster, down))
+            tasks.start(_obey(cluster, down, say))
         reason = await down
         raise Sentence(f"broker {broker} is down: {reason}")
     finally:
@@ -140,14 +150,14 @@ async def _serve(
         await cluster.stop_nodes()
 
 
-async def _obey(cluster: OneBroker, down: Promise[str]) -> None:
+async def _obey(cluster: OneBroker, down: Promise[str], say: Callable[[Said], None]) -> None:
     """Do what the supervisor says until it is gone; then there is nobody to live for."""
     (broker,) = cluster.brokers
-    me, local = node_name(broker), LocalFaults(cluster.universe)
+    me, local, tasks = node_name(broker), LocalFaults(cluster.universe), Tasks(down.fail)
     async for line in orders():
         order = msgspec.json.decode(line, type=Order)
         if order.what == "expire":
-            await cluster.universe.expire(me)
+            tasks.start(_expire(cluster, me))
         elif order.what == "cut":  # the other end, if it shall, has an order of its own
             cluster.universe.cut(me, order.other, one_way=True)
         elif order.what == "mend":
@@ -156,13 +166,36 @@ async def _obey(cluster: OneBroker, down: Promise[str]) -> None:
             local.undo_all()
             cluster.universe.heal()
         elif order.what == "apply" and order.fault is not None:
-            local.apply(order.fault, order.number)
+            say(Obeyed(order.number, _apply(local, order.fault, order.number)))
         elif order.what == "undo":
             local.undo(order.number)
+        elif order.what == "watch":
+            _watch(cluster, order.other, say)
         else:
             raise ValueError(f"{order.what!r} is no order")
+    await tasks.close()
     cluster.universe.kill(me)
     down.keep("its supervisor is gone")
+
+
+def _watch(cluster: OneBroker, kind: str, say: Callable[[Said], None]) -> None:
+    """Tell of these events, too; of most the supervisor hears anyhow."""
+    wanted = [each for each in EVENTS if each.__name__ == kind and each not in TELLERS]
+    cluster.watch(wanted, lambda stamp, event: say(Left(stamp, to_json(event))))
+
+
+async def _expire(cluster: OneBroker, me: str) -> None:
+    with suppress(KeeperError):  # its ZooKeeper does not answer: the session ends by itself
+        await cluster.universe.expire(me)
+
+
+def _apply(local: LocalFaults, fault: AnyFault, number: int) -> str:
+    """Do it; the answer is why it cannot be done, if it cannot."""
+    try:
+        local.apply(fault, number)
+    except FaultRefused as error:
+        return str(error)
+    return ""
 
 
 def _say_json(said: Said) -> None:
@@ -173,7 +206,7 @@ def _say_json(said: Said) -> None:
 def _say_calmly(said: Said) -> None:
     if isinstance(said, Ready):
         line = f"the broker is up at {said.address}, epoch {said.broker_epoch}; Ctrl-C stops it"
-    elif isinstance(said, Left) or said.event.is_part:
+    elif isinstance(said, Left | Obeyed) or said.event.is_part:
         return
     else:
         line = said.event.text

@@ -5,7 +5,7 @@ node. A node that goes down by itself is noticed, its World cut off; the others 
 keeps its port from one life to the next.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, Final, Protocol
@@ -26,10 +26,11 @@ from runtime.keeper import KeeperError, SessionState
 from runtime.system import STOPPED, System
 from runtime.tampering import Tamper, WatchTamper
 from runtime.tasks import Bell
-from runtime.tracing import Trace
+from runtime.tracing import Listener, Trace
 from runtime.world import Clock, Dice, Network, World
 from wire.ids import BrokerId, Endpoint
 from wire.observation import Metric, Observe
+from wire.trace import TraceEvent
 from wire.znodes import TopicsZNode
 
 LISTENER: Final = "INTERNAL"  # our own door: msgpack frames over a WebSocket
@@ -80,19 +81,21 @@ class Universe(Protocol):
     def lose(self, world: World) -> None:
         """The node is dead: nothing of it speaks any more."""
 
-    def kill(self, node: str, *, process_only: bool = False) -> None:
+    # What breaks something answers the fault's number.
+
+    def kill(self, node: str, *, process_only: bool = False) -> int:
         """End a node as a power cut would, or only its process."""
 
-    def pause(self, node: str) -> None:
+    def pause(self, node: str) -> int:
         """Freeze a node."""
 
-    def resume(self, node: str) -> None:
-        """Let a frozen node go on."""
+    def resume(self, node: str) -> int:
+        """Let a frozen node go on; the answer is the number of its pause."""
 
-    async def expire(self, node: str) -> None:
+    async def expire(self, node: str) -> int:
         """End a node's ZooKeeper session."""
 
-    def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
+    def cut(self, source: str, destination: str, *, one_way: bool = False) -> int:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
 
     def mend(self, source: str, destination: str, *, one_way: bool = False) -> None:
@@ -237,9 +240,22 @@ class NodeCluster:
         """Start ZooKeeper again."""
         raise ValueError("this ZooKeeper is not ours to start")
 
-    def kill(self, broker: int, *, process_only: bool = False) -> None:
-        """End a broker as a power cut would, or only its process."""
-        self.universe.kill(self._node(broker).world.node, process_only=process_only)
+    def kill(self, broker: int, *, process_only: bool = False) -> int:
+        """End a broker as a power cut would, or only its process; the answer is its number."""
+        return self.universe.kill(self._node(broker).world.node, process_only=process_only)
+
+    @property
+    def world(self) -> Universe:
+        """Where the brokers live."""
+        return self.universe
+
+    def is_up(self, broker: int) -> bool:
+        """Whether a broker runs."""
+        return broker in self.nodes and self.nodes[broker].system.is_up
+
+    def watch(self, kinds: Iterable[type[TraceEvent]], hear: Listener) -> Callable[[], None]:
+        """Hear of events of these kinds, wherever they are left; the answer stops that."""
+        return self.universe.trace.watch(kinds, hear)
 
     @property
     def controller(self) -> Node | None:

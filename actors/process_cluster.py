@@ -6,14 +6,14 @@ keeps its port and its folder from one life to the next.
 """
 
 import signal
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
 
 from actors.broker_life import BrokerLife
-from actors.broker_process import Left, Order, Ready, Said
+from actors.broker_process import Left, Obeyed, Order, Ready, Said
 from actors.client.admin import Admin
 from actors.client.connection import Connection
 from actors.client.consumer import Consumer
@@ -24,10 +24,11 @@ from actors.conditions import Condition, NotReached
 from actors.config import BrokerConfig
 from actors.faults.hand import FaultRefused
 from actors.faults.process_hand import ProcessHand
+from actors.hearing import Hearing
 from actors.names import node_name
 from actors.node_cluster import LOOK_AGAIN_MS, WAIT_MS, Announce, settings_of
 from actors.remote import RemoteCluster
-from actors.story import Story, StoryEvent
+from actors.story import TELLERS, Story, StoryEvent
 from actors.token import VARIABLE
 from actors.view import ClusterView, assemble
 from runtime.child import Child
@@ -36,6 +37,7 @@ from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
 from runtime.main import Sentence
 from runtime.tasks import Bell, Promise, Tasks, all_of
+from runtime.tracing import Listener
 from runtime.world import Clock
 from wire.errors import ApiError, MalformedMessage
 from wire.ids import NO_BROKER, BrokerId
@@ -80,6 +82,7 @@ class ProcessCluster:
         self._remote: RemoteCluster | None = None
         self._observer: Connection | None = None
         self._listeners: dict[Callable[[StoryEvent], None], None] = {}
+        self._hearing = Hearing(self._ask_for)
         self._bell = Bell()
         self._tasks = Tasks(self._crashed)
         self._announce = announce or (lambda _: None)
@@ -98,6 +101,19 @@ class ProcessCluster:
         if self._embedded is None:
             raise FaultRefused("this ZooKeeper is not ours to start")
         await self._embedded.start()
+
+    @property
+    def stage(self) -> Self:
+        """Where scenarios are played."""
+        return self
+
+    @property
+    def world(self) -> None:
+        """The brokers do not live here."""
+
+    def is_up(self, broker: int) -> bool:
+        """Whether a broker's process runs."""
+        return self.lives[broker].is_alive
 
     @property
     def zookeeper(self) -> str:
@@ -236,25 +252,45 @@ class ProcessCluster:
         self._listeners[on_event] = None
         return lambda: self._listeners.pop(on_event, None) and None
 
+    def watch(self, kinds: Iterable[type[TraceEvent]], hear: Listener) -> Callable[[], None]:
+        """Hear of events of these kinds, whichever process leaves them; the answer stops that."""
+        return self._hearing.watch(kinds, hear)
+
+    def _ask_for(self, kind: str) -> None:
+        for broker, life in self.lives.items():
+            if life.is_alive and life.ready.is_settled:
+                self.order(broker, Order("watch", kind))
+
     def leave(self, event: TraceEvent) -> None:
         """Something that was done here, and not by a broker: a fault."""
         stamp = Stamp(self._own_trace.next_id(), self.clock.now_ms() * 1000, "hand", 0)
-        self._story.hear(stamp, event)
+        self._hear(stamp, event)
+
+    def _hear(self, stamp: Stamp, event: TraceEvent) -> None:
+        self._hearing.hear(stamp, event)
+        if type(event) in TELLERS:
+            self._story.hear(stamp, event)
 
     def order(self, broker: int, order: Order) -> None:
         """Have a broker do something to itself."""
         child = self.lives[broker].child
         assert child is not None, "it was started"
+        if order.what == "apply":
+            self.lives[broker].is_told(order.number)
         child.send(msgspec.json.encode(order).decode())
 
     def _on_line(self, life: BrokerLife, line: str) -> None:
         said: Said = msgspec.json.decode(line, type=Said)
         if isinstance(said, Ready):
             life.ready.keep(said)
+            for kind in self._hearing.asked:
+                self.order(life.broker, Order("watch", kind))
+        elif isinstance(said, Obeyed):
+            life.has_obeyed(said.number, said.refusal)
         elif isinstance(said, Left):
             event = from_json(said.event)
             if not isinstance(event, FAULTS):
-                self._story.hear(said.stamp, event)
+                self._hear(said.stamp, event)
 
     def _tell(self, event: StoryEvent) -> None:
         for listener in tuple(self._listeners):

@@ -10,6 +10,7 @@ from typing import Any
 from actors.client.admin import Admin
 from actors.client.consumer import Consumer
 from actors.client.producer import Producer
+from actors.cluster import Cluster
 from actors.faults.node_hand import NodeHand
 from actors.node_cluster import NodeCluster
 from actors.story import StoryEvent, listen
@@ -24,6 +25,12 @@ class NodeSource:
         self._cluster = cluster
         self.zookeeper = zookeeper
         self.faults = NodeHand(cluster)
+
+    @property
+    def stage(self) -> Cluster:
+        """Where scenarios are played."""
+        assert isinstance(self._cluster, Cluster), "real clusters are shown"
+        return self._cluster
 
     async def look(self, *, offsets: bool = False) -> ClusterView:
         """The cluster as it is."""

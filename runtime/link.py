@@ -10,7 +10,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from kazoo.client import KazooClient
-from kazoo.handlers.threading import SequentialThreadingHandler
+from kazoo.handlers.threading import KazooTimeoutError, SequentialThreadingHandler
+
+from runtime.keeper import KeeperUnreachable
 
 
 class Line:
@@ -74,6 +76,8 @@ def close_session(hosts: str, client_id: tuple[int, bytes], timeout_s: float) ->
     try:
         other.start(timeout=timeout_s)
         other.stop()
+    except KazooTimeoutError:
+        raise KeeperUnreachable("nobody is there who could end it") from None
     finally:
         other.close()
 

@@ -177,40 +177,45 @@ class RealProcess:
 
     # --- faults ---------------------------------------------------------------------------------
 
-    def kill(self, node: str, *, process_only: bool = False) -> None:
+    def kill(self, node: str, *, process_only: bool = False) -> int:
         """End a node; the operating system keeps its files. Who waits for its fall calls `lose`."""
-        self.fault_log.injected("kill", node, "process only" if process_only else "")
+        number = self.fault_log.injected("kill", node, "process only" if process_only else "")
         self._systems[node].kill()
+        return number
 
-    def pause(self, node: str) -> None:
+    def pause(self, node: str) -> int:
         """Freeze a node: it handles nothing, and pings nobody."""
-        self.fault_log.injected("pause", node)
+        number = self.fault_log.injected("pause", node)
         self._systems[node].pause()
         self._keepers[node].pause()
+        return number
 
-    def resume(self, node: str) -> None:
+    def resume(self, node: str) -> int:
         """Let a frozen node go on."""
-        self.fault_log.healed("pause", node)
+        number = self.fault_log.healed("pause", node)
         self._keepers[node].resume()
         self._systems[node].resume()
+        return number
 
-    async def expire(self, node: str) -> None:
+    async def expire(self, node: str) -> int:
         """End a node's ZooKeeper session although it is well."""
-        self.fault_log.injected("expire session", node)
+        number = self.fault_log.injected("expire session", node, is_over=True)
         await self._keepers[node].expire()
+        return number
 
-    def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
+    def cut(self, source: str, destination: str, *, one_way: bool = False) -> int:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
-        self.fault_log.injected("cut", source, destination)
+        number = self.fault_log.injected("cut", source, destination)
         self._unreachable[source].add(destination)
         if destination == ZOOKEEPER:
             self._keepers[source].cut()
         elif not one_way:
             self._unreachable[destination].add(source)
+        return number
 
     def mend(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Mend one link that is cut."""
-        self.fault_log.healed("cut", source)
+        self.fault_log.healed("cut", source, destination)
         self._unreachable[source].discard(destination)
         if destination == ZOOKEEPER:
             if source in self._keepers:
@@ -220,7 +225,7 @@ class RealProcess:
 
     def heal(self) -> None:
         """Mend every link."""
-        self.fault_log.healed("links", "all")
+        self.fault_log.links_healed()
         self.tamper.clear()
         for there in self._unreachable.values():
             there.clear()

@@ -1,9 +1,11 @@
 """A hand on a cluster: what can be broken on purpose, by the numbers of the brokers.
 
 Rule: a fault that would hit nobody is refused with a sentence; every other one is an event of the
-trace. Both worlds, and brokers in other processes, have the same hand.
+trace with a number, which is the answer. What mends answers the number of what it mended, or 0 if
+nobody had broken it. Both worlds, and brokers in other processes, have the same hand.
 """
 
+from collections.abc import Set as AbstractSet
 from typing import Any, Protocol
 
 from actors.view import ClusterView
@@ -23,25 +25,25 @@ class Faults(Protocol):
     def cuts(self) -> tuple[tuple[int, int], ...]:
         """The links that are cut; 0 is ZooKeeper."""
 
-    async def kill(self, broker: int, *, process_only: bool = False) -> None:
+    async def kill(self, broker: int, *, process_only: bool = False) -> int:
         """End a broker as a power cut would."""
 
-    async def restart(self, broker: int) -> None:
+    async def restart(self, broker: int) -> int:
         """Start a broker that is down; one that is up stops in its own time before."""
 
-    async def pause(self, broker: int) -> None:
+    async def pause(self, broker: int) -> int:
         """Freeze a broker: it handles nothing and pings nobody, as in a long garbage collection."""
 
-    async def resume(self, broker: int) -> None:
+    async def resume(self, broker: int) -> int:
         """Let a frozen broker go on."""
 
-    async def shut_down(self, broker: int) -> None:
+    async def shut_down(self, broker: int) -> int:
         """Stop a broker in its own time: leadership moves away, then it leaves."""
 
-    async def expire_session(self, broker: int) -> None:
+    async def expire_session(self, broker: int) -> int:
         """End a broker's ZooKeeper session although it is well."""
 
-    async def cut(self, broker: int, other: int, *, one_way: bool = False) -> None:
+    async def cut(self, broker: int, other: int, *, one_way: bool = False) -> int:
         """Lose all that is sent between two brokers, or between a broker and ZooKeeper (0)."""
 
     async def mend(self, broker: int, other: int, *, one_way: bool = False) -> None:
@@ -57,8 +59,8 @@ class Faults(Protocol):
         """After how long ZooKeeper gives a silent broker up."""
 
     @property
-    def last(self) -> int:
-        """The number of the last fault."""
+    def open(self) -> AbstractSet[int]:
+        """The numbers of the faults that are not mended."""
 
     @property
     def clock(self) -> Clock:
@@ -73,11 +75,8 @@ class Faults(Protocol):
     async def undo(self, number: int) -> None:
         """Undo that."""
 
-    async def stop_zookeeper(self) -> None:
+    async def stop_zookeeper(self) -> int:
         """Stop ZooKeeper, if it is ours to stop; what it has written stays."""
 
-    async def start_zookeeper(self) -> None:
+    async def start_zookeeper(self) -> int:
         """Start ZooKeeper again."""
-
-    def healed(self, fault: str, target: str, number: int) -> None:
-        """Tell the trace that one fault is undone."""

@@ -2,17 +2,19 @@
 
 Rule: what a fault names is looked up when the fault comes; what hits nobody is FaultRefused, and
 nothing has changed. A fault that ends by itself is undone by a timer. What was injected can be
-healed by its number.
+healed by its number, until somebody or something else has.
 """
 
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from actors.faults.hand import ZOOKEEPER, FaultRefused, Faults
 from actors.faults.vocabulary import (
+    INSTANT,
     AnyFault,
     Cut,
     ExpireSession,
@@ -28,7 +30,6 @@ from actors.faults.vocabulary import (
     Who,
     ZombieController,
 )
-from actors.names import node_name
 from actors.view import ClusterView, PartitionView
 from runtime.tasks import Tasks
 from wire.ids import NO_BROKER, NO_LEADER, TopicPartition
@@ -45,6 +46,11 @@ class Injected(NamedTuple):
     fault: AnyFault  # whom it names is a number by now
     sentence: str
 
+    @property
+    def line(self) -> str:
+        """With its number, by which it can be healed."""
+        return f"#{self.number}: {self.sentence}" if self.number else self.sentence
+
 
 class Injector:
     """Faults as values, done by a hand."""
@@ -52,8 +58,14 @@ class Injector:
     def __init__(self, hand: Faults) -> None:
         self._hand = hand
         self._tasks = Tasks(self._crashed)
-        self.active: dict[int, Injected] = {}
+        self._done: dict[int, Injected] = {}
         self.crashes: list[Exception] = []
+
+    @property
+    def active(self) -> dict[int, Injected]:
+        """What was injected here and is not mended, by its number."""
+        self._done = {number: self._done[number] for number in self._hand.open & self._done.keys()}
+        return self._done
 
     async def inject(self, fault: AnyFault) -> Injected:
         """Do it now, or raise FaultRefused."""
@@ -61,8 +73,9 @@ class Injector:
         if isinstance(fault, Heal):
             return await self._heal(fault)
         number = await self._do(fault)
-        done = Injected(number, fault, f"#{number}: {spoken(fault)}")
-        self.active[number] = done
+        done = Injected(number, fault, spoken(fault))
+        if not isinstance(fault, INSTANT):
+            self._done[number] = done
         return done
 
     async def close(self) -> None:
@@ -91,40 +104,37 @@ class Injector:
     async def _do(self, fault: AnyFault) -> int:
         if fault.is_local:
             return await self._hand.apply(fault)
-        before = self._hand.last
-        await _HOW[type(fault)](self._hand, fault)
+        number = await _HOW[type(fault)](self._hand, fault)
         if isinstance(fault, Pause) and fault.for_ms is not None:
-            self._tasks.start(self._resume_later(fault, fault.for_ms))
-        if self._hand.last == before:  # a restart, or a goodbye: nothing was broken
-            return 0
-        return self._hand.last
+            self._tasks.start(self._resume_later(number, fault, fault.for_ms))
+        return number
 
-    async def _resume_later(self, fault: Pause, after_ms: float) -> None:
+    async def _resume_later(self, number: int, fault: Pause, after_ms: float) -> None:
         await self._hand.clock.sleep(after_ms)
-        try:
-            await self._hand.resume(_number(fault.broker))
-        except FaultRefused:
-            return  # somebody else has, or it has died meanwhile
+        if number in self._hand.open:  # nobody else has, and it has not died meanwhile
+            with suppress(FaultRefused):
+                await self._hand.resume(_number(fault.broker))
 
     # --- healing ----------------------------------------------------------------------------------
 
     async def _heal(self, heal: Heal) -> Injected:
         if heal.number is None:
             await self.heal_all()
-            return Injected(0, heal, "all is mended; whoever was killed is still down")
-        done = self.active.pop(heal.number, None)
+            return Injected(0, heal, "all is mended; whoever was stopped is still down")
+        done = self.active.get(heal.number)
         if done is None:
             known = ", ".join(map(str, self.active)) or "none"
             raise FaultRefused(f"there is no fault {heal.number} to heal; there are: {known}")
         await self._undo(done)
-        return Injected(heal.number, heal, f"#{heal.number} is healed: {spoken(done.fault)}")
+        self._done.pop(heal.number, None)
+        return Injected(heal.number, heal, f"healed: {spoken(done.fault)}")
 
     async def heal_all(self) -> None:
         """Undo all that can be undone without starting anybody."""
-        for done in self.active.values():
+        for done in tuple(self.active.values()):
             if isinstance(done.fault, StopZooKeeper):
-                await self._hand.start_zookeeper()
-        self.active.clear()
+                with suppress(FaultRefused):  # somebody is about to
+                    await self._hand.start_zookeeper()
         await self._hand.heal()
 
     async def _undo(self, done: Injected) -> None:
@@ -141,8 +151,6 @@ class Injector:
                 await hand.start_zookeeper()
             case _:
                 await hand.undo(done.number)
-        target = getattr(fault, "broker", None)
-        hand.healed(fault.name, "" if target is None else node_name(target), done.number)
 
     def _crashed(self, error: Exception) -> None:
         self.crashes.append(error)
@@ -186,11 +194,23 @@ def _in_role(role: str, found: PartitionView) -> int:
 
 
 def spoken(fault: Fault) -> str:
-    """A fault in words."""
+    """A fault in words: what has come about, or else what was asked for."""
     broker = getattr(fault, "broker", None)
+    if isinstance(fault, Cut):
+        there = f"broker {fault.other}" if fault.other else "ZooKeeper"
+        if fault.one_way:
+            return f"nothing that broker {broker} sends comes to {there}"
+        return f"the link between broker {broker} and {there} is cut"
+    if fault.done:
+        return fault.done.format(broker=broker) + _how(fault)
     whom = "" if broker is None else f" broker {broker}"
-    rest = "".join(f" {part}" for part in fault.detail.split(" ") if part)
-    return f"{fault.name}{whom}{rest.replace('other=0', 'from zookeeper')}"
+    return f"{fault.name}{whom} {fault.detail}".rstrip()
+
+
+def _how(fault: Fault) -> str:
+    if isinstance(fault, Pause) and fault.for_ms is not None:
+        return f", for {fault.for_ms:g} ms"
+    return " (its process only)" if isinstance(fault, Kill) and fault.process_only else ""
 
 
 def _number(who: Who) -> int:
@@ -198,11 +218,11 @@ def _number(who: Who) -> int:
     return who
 
 
-async def _cut(hand: Faults, fault: Cut) -> None:
-    await hand.cut(_number(fault.broker), _number(fault.other), one_way=fault.one_way)
+async def _cut(hand: Faults, fault: Cut) -> int:
+    return await hand.cut(_number(fault.broker), _number(fault.other), one_way=fault.one_way)
 
 
-_HOW: Final[dict[type[Fault], Callable[[Faults, Any], Awaitable[None]]]] = {
+_HOW: Final[dict[type[Fault], Callable[[Faults, Any], Awaitable[int]]]] = {
     Kill: lambda hand, fault: hand.kill(fault.broker, process_only=fault.process_only),
     Restart: lambda hand, fault: hand.restart(fault.broker),
     Pause: lambda hand, fault: hand.pause(fault.broker),

@@ -42,6 +42,7 @@ TREATMENTS: Final[dict[type[OnLink], Treatment]] = {
     Hold: Treatment.HOLD,
     Reorder: Treatment.REORDER,
 }
+STANDING: Final = (FillDisk, FailDisk, SlowDisk, LoseUnsynced, SkewClock)
 Undo = Callable[[], None]
 
 
@@ -51,6 +52,7 @@ class LocalFaults:
     def __init__(self, universe: Universe) -> None:
         self._universe = universe
         self._undo: dict[int, Undo] = {}
+        self._standing: dict[int, Local] = {}  # disks and clocks: there is one of each to mend
 
     def apply(self, fault: Fault, number: int) -> None:
         """Break it; whom it names is a number by now."""
@@ -59,7 +61,16 @@ class LocalFaults:
             return
         assert isinstance(fault, Local), f"{fault} is not done here"
         assert isinstance(fault.broker, int), "it was resolved"
-        undo = self._break(fault, node_name(fault.broker))
+        node = node_name(fault.broker)
+        if isinstance(fault, STANDING):
+            self._stand(fault, node)
+            self._standing[number] = fault
+            self._undo[number] = lambda: self._fall(number, node)
+            return
+        if isinstance(fault, FlipBit):
+            self._flip(fault, node)
+            return
+        undo = self._break_zookeeper(fault, node)
         if undo is not None:
             self._undo[number] = undo
 
@@ -69,10 +80,12 @@ class LocalFaults:
         if undo is not None:
             undo()
 
-    def undo_all(self) -> None:
-        """Mend all."""
-        for number in tuple(self._undo):
+    def undo_all(self) -> tuple[int, ...]:
+        """Mend all; the answer is what was mended."""
+        numbers = tuple(self._undo)
+        for number in numbers:
             self.undo(number)
+        return numbers
 
     def _tamper(self, fault: OnLink, number: int) -> Undo:
         wants = Addressed(fault, self._universe.random(f"fault/{number}"))
@@ -82,21 +95,6 @@ class LocalFaults:
         rule = Rule(wants, TREATMENTS[type(fault)], delay_ms)
         self._universe.tamper.add(rule)
         return lambda: self._universe.tamper.remove(rule)
-
-    def _break(self, fault: Local, node: str) -> Undo | None:
-        universe = self._universe
-        match fault:
-            case DelayWatch() | LoseWatch() | LoseReply() | RefuseZooKeeper() | LingerSession():
-                return self._break_zookeeper(fault, node)
-            case SkewClock():
-                universe.skew(node, fault.ms)
-                return lambda: universe.skew(node, 0)
-            case FlipBit():
-                self._flip(fault, node)
-                return None
-            case _:
-                self._break_disk(fault, node)
-                return lambda: universe.heal_disk(node)
 
     def _break_zookeeper(self, fault: Local, node: str) -> Undo | None:
         universe, tamper = self._universe, self._universe.watch_tamper(node)
@@ -117,9 +115,20 @@ class LocalFaults:
             case _:
                 raise AssertionError(f"{fault} is not done here")
 
-    def _break_disk(self, fault: Local, node: str) -> None:
+    def _fall(self, number: int, node: str) -> None:
+        """One of a disk's troubles is over; what else was done to it stays."""
+        gone = self._standing.pop(number)
+        self._universe.heal_disk(node)
+        self._universe.skew(node, 0)
+        for fault in self._standing.values():
+            if fault.broker == gone.broker:
+                self._stand(fault, node)
+
+    def _stand(self, fault: Local, node: str) -> None:
         universe = self._universe
         match fault:
+            case SkewClock():
+                universe.skew(node, fault.ms)
             case FillDisk():
                 universe.fill_disk(node)
             case SlowDisk():

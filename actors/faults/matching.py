@@ -39,6 +39,8 @@ class LogsMatch(Invariant):
 
     def check(self, changed: Sequence[Seen], sight: Sight) -> None:
         """Compare those that have changed with the other replicas."""
+        if not changed:
+            return
         for partition in dict.fromkeys(seen.partition for seen in changed):
             for one, other in combinations(sight.of(partition), 2):
                 if (one in changed or other in changed) and not _is_compacted(one):

@@ -12,8 +12,9 @@ import msgspec
 from actors.faults.addressed import Addressed
 from actors.faults.injector import spoken
 from actors.faults.scenario import KINDS_OF_EVENTS, Event, Sent, State, Step
+from actors.faults.stage import Stage, world_of
 from actors.faults.vocabulary import AnyFault, Drop
-from actors.node_cluster import NodeCluster
+from actors.node_cluster import Universe
 from actors.view import ClusterView
 from runtime.tasks import Promise
 from wire.frame import Frame
@@ -51,9 +52,7 @@ def holds(wanted: State, view: ClusterView) -> bool:
 class Moments:
     """Waits for moments in a cluster of this process."""
 
-    def __init__(
-        self, cluster: NodeCluster, resolved: Callable[[AnyFault], Awaitable[Any]]
-    ) -> None:
+    def __init__(self, cluster: Stage, resolved: Callable[[AnyFault], Awaitable[Any]]) -> None:
         self._cluster = cluster
         self._resolved = resolved  # roles made numbers
         self._begun_ms = cluster.clock.elapsed_ms()
@@ -88,7 +87,7 @@ class Moments:
                 if left == 0:
                     came.keep(None)
 
-        stop = self._cluster.universe.trace.watch([KINDS_OF_EVENTS[wanted.event]], hear)
+        stop = self._cluster.watch([KINDS_OF_EVENTS[wanted.event]], hear)
         try:
             await self._await(came, f"no {wanted.event} {wanted.where or ''}")
         finally:
@@ -97,7 +96,7 @@ class Moments:
     async def _message(self, wanted: Sent) -> None:
         fault = Drop(**msgspec.structs.asdict(wanted))  # that drops nothing: it says which
         fault = await self._resolved(fault)
-        wants = Addressed(fault, self._cluster.universe.random("moments"))
+        wants = Addressed(fault, self._world.random("moments"))
         await self._frames(wants, 1, f"no {spoken(fault).removeprefix('drop ')}")
 
     async def _messages(self, count: int) -> None:
@@ -113,12 +112,16 @@ class Moments:
             if left <= 0:
                 came.keep(None)
 
-        onlookers = self._cluster.universe.tamper.onlookers
+        onlookers = self._world.tamper.onlookers
         onlookers.append(see)
         try:
             await self._await(came, what)
         finally:
             onlookers.remove(see)
+
+    @property
+    def _world(self) -> Universe:
+        return world_of(self._cluster, "nobody sees messages")
 
     async def _await(self, came: Promise[None], what: str) -> None:
         if not await came.settled(PATIENCE_MS):

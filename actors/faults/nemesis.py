@@ -10,6 +10,8 @@ session that lives. Settings differ from seed to seed, too.
 from collections.abc import Callable
 from typing import Any, Final
 
+import msgspec
+
 from actors.faults.scenario import (
     AddPartitions,
     CreateTopic,
@@ -56,6 +58,11 @@ FAULTS: Final = 30
 RECORDS: Final = 500
 SESSION_MS: Final = 1_000
 GAPS_MS: Final = (0, 5, 50, 400, 1_500)  # between two faults, at most
+REAL_GAPS_MS: Final = (0, 50, 400, 1_500, 4_000)
+REAL_SESSION_MS: Final = 3_000
+REAL_RECORDS_S: Final = 50
+MOST_RECORDS: Final = 1_000_000
+MOST_STEPS: Final = 10_000
 MESSAGES: Final = (
     "LeaderAndIsr",
     "LeaderAndIsrResponse",
@@ -97,6 +104,7 @@ VARIED: Final[dict[str, tuple[Any, ...]]] = {  # None: as always
     "replica.fetch.max.bytes": (None, 300),  # a few batches
     "log.message.timestamp.type": (None, None, None, "LogAppendTime"),
 }
+REAL_OVERRIDES: Final[dict[str, Any]] = {"replica.lag.time.max.ms": 5_000}
 
 
 def random_scenario(
@@ -134,11 +142,44 @@ def _varied(chance: Dice) -> dict[str, Any]:
     return {name: value for name, value in chosen.items() if value is not None}
 
 
+def lasting_scenario(seed: int, chance: Dice, *, for_ms: float) -> Scenario:
+    """A random scenario for a real cluster, where everything takes a while."""
+    dice = _Nemesis(chance, gaps_ms=REAL_GAPS_MS, session_ms=REAL_SESSION_MS, most_down=1)
+    steps: list[Step] = []
+    left_ms = for_ms
+    while True:
+        step = dice.step()
+        left_ms -= step.after_ms or 0
+        if left_ms < 0 or len(steps) == MOST_STEPS:
+            break
+        steps.append(step)
+    scenario = random_scenario(seed, chance, faults=0, overrides=REAL_OVERRIDES)
+    records = max(1, min(MOST_RECORDS, round(for_ms / 1000 * REAL_RECORDS_S)))
+    return msgspec.structs.replace(
+        scenario,
+        name=f"random-{seed}",
+        worlds=("real",),
+        session_timeout_ms=REAL_SESSION_MS,
+        load=Load(records=records, over_ms=for_ms, groups=True),
+        steps=tuple(steps),
+    )
+
+
 class _Nemesis:
     """Chooses."""
 
-    def __init__(self, chance: Dice) -> None:
+    def __init__(
+        self,
+        chance: Dice,
+        *,
+        gaps_ms: tuple[float, ...] = GAPS_MS,
+        session_ms: float = SESSION_MS,
+        most_down: int | None = None,  # brokers at a time, if somebody counts
+    ) -> None:
         self._chance = chance
+        self._most_down = most_down
+        self._gaps_ms = gaps_ms
+        self._session_ms = session_ms
         self._topics = 0
         self._down: set[int] = set()  # as far as can be told beforehand
         self._paused: set[int] = set()
@@ -167,12 +208,13 @@ class _Nemesis:
         """So many faults, and what is administered meanwhile."""
         steps: list[Step] = []
         while faults:
-            steps.append(step := self._step())
+            steps.append(step := self.step())
             faults -= isinstance(step.do, Fault)
         return tuple(steps)
 
-    def _step(self) -> Step:
-        after_ms = round(self._chance.choice(GAPS_MS) * self._chance.random(), 3)
+    def step(self) -> Step:
+        """One of them, some time after the last."""
+        after_ms = round(self._chance.choice(self._gaps_ms) * self._chance.random(), 3)
         make = self._chance.choices(
             [kind for kind, _ in self._kinds], [weight for _, weight in self._kinds]
         )[0]
@@ -191,16 +233,21 @@ class _Nemesis:
         return who
 
     def _kill(self) -> AnyFault:
-        return Kill(broker=self._falling(), process_only=True)
+        return self._restart_instead() or Kill(broker=self._falling(), process_only=True)
 
     def _power_cut(self) -> AnyFault:
-        return Kill(broker=self._falling())
+        return self._restart_instead() or Kill(broker=self._falling())
 
     def _shut_down(self) -> AnyFault:
-        return ShutDown(broker=self._falling())
+        return self._restart_instead() or ShutDown(broker=self._falling())
+
+    def _restart_instead(self) -> AnyFault | None:
+        """Where a start takes seconds, a cluster that is mostly down would show nothing."""
+        is_enough = self._most_down is not None and len(self._down) >= self._most_down
+        return self._restart() if is_enough else None
 
     def _falling(self) -> int | str:
-        who = self._who()
+        who = self._who() if self._most_down is None else self._broker()
         if isinstance(who, int):
             self._down.add(who)
             self._paused.discard(who)
@@ -212,7 +259,7 @@ class _Nemesis:
         return Restart(broker=broker)
 
     def _pause(self) -> AnyFault:
-        duration = round(SESSION_MS * 2 * self._chance.random(), 3)
+        duration = round(self._session_ms * 2 * self._chance.random(), 3)
         broker, for_ms = self._broker(), self._pick(None, duration, duration)
         if for_ms is None:
             self._paused.add(broker)

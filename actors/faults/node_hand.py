@@ -3,13 +3,18 @@
 Rule: it knows numbers and asks the cluster; how a thing is broken is the universe's business.
 """
 
+from collections.abc import Set as AbstractSet
+
 from actors.faults.hand import ZOOKEEPER, FaultRefused
 from actors.faults.local import LocalFaults
-from actors.faults.vocabulary import Fault, Local, LoseReply
+from actors.faults.server_state import ServerState
+from actors.faults.vocabulary import INSTANT, Fault, Local, LoseReply
 from actors.names import node_name
 from actors.node import Node, NodeState
 from actors.node_cluster import NodeCluster
 from actors.view import ClusterView
+from runtime.fault_log import FaultLog
+from runtime.keeper import KeeperError
 from runtime.ref import ActorGone, AskTimedOut
 from runtime.simulation.simulator import ZOOKEEPER as ZOOKEEPER_NODE
 from runtime.world import Clock
@@ -22,62 +27,76 @@ class NodeHand:
         self._cluster = cluster
         self._cuts: dict[tuple[int, int], None] = {}
         self._local = LocalFaults(cluster.universe)
+        self._server = ServerState()
 
     @property
     def cuts(self) -> tuple[tuple[int, int], ...]:
         """The links that are cut; 0 is ZooKeeper."""
         return tuple(self._cuts)
 
-    async def kill(self, broker: int, *, process_only: bool = False) -> None:
+    async def kill(self, broker: int, *, process_only: bool = False) -> int:
         """End a broker as a power cut would, or only its process."""
         self._up(broker)
-        self._cluster.kill(broker, process_only=process_only)
+        return self._cluster.kill(broker, process_only=process_only)
 
-    async def restart(self, broker: int) -> None:
+    async def restart(self, broker: int) -> int:
         """Start a broker that is down; one that is up stops in its own time before."""
         if broker not in self._cluster.brokers:
             raise FaultRefused(f"there is no broker {broker}; there are {self._known()}")
         node = self._cluster.nodes.get(broker)
         if node is not None and node.state in (NodeState.STARTING, NodeState.LEAVING):
             raise FaultRefused(f"broker {broker} is {node.state.value}: wait for that")
+        number = self._log.injected("restart", node_name(broker), is_over=True)
         if node is not None and node.system.is_up:
-            await self.shut_down(broker)
+            await self._leave(node)
         try:
             await self._cluster.start_broker(broker)
         except (ActorGone, AskTimedOut) as error:
             raise FaultRefused(f"broker {broker} went down while it started: {error}") from None
         except ValueError as error:  # somebody else has started it meanwhile
             raise FaultRefused(str(error)) from None
+        over_with_a_life(self._log, broker)
+        return number
 
-    async def pause(self, broker: int) -> None:
+    async def pause(self, broker: int) -> int:
         """Freeze a broker."""
         node = self._up(broker)
         if node.system.is_paused:
             raise FaultRefused(f"broker {broker} is paused already")
-        self._cluster.universe.pause(node.world.node)
+        return self._cluster.universe.pause(node.world.node)
 
-    async def resume(self, broker: int) -> None:
+    async def resume(self, broker: int) -> int:
         """Let a frozen broker go on."""
         node = self._up(broker)
         if not node.system.is_paused:
             raise FaultRefused(f"broker {broker} is not paused")
-        self._cluster.universe.resume(node.world.node)
+        return self._cluster.universe.resume(node.world.node)
 
-    async def shut_down(self, broker: int) -> None:
+    async def shut_down(self, broker: int) -> int:
         """Stop a broker in its own time."""
         node = self._up(broker)
         if node.state is NodeState.LEAVING:
             raise FaultRefused(f"broker {broker} is leaving already")
+        number = self._log.injected("shut down", node_name(broker))
+        await self._leave(node)
+        return number
+
+    async def _leave(self, node: Node) -> None:
+        if node.state is NodeState.LEAVING:
+            raise FaultRefused(f"{node.world.node} is leaving already")
         if node.system.is_paused:
             self._cluster.universe.resume(node.world.node)
-        await self._cluster.stop_broker(broker)
+        await self._cluster.stop_broker(node.config.broker_id)
 
-    async def expire_session(self, broker: int) -> None:
+    async def expire_session(self, broker: int) -> int:
         """End a broker's ZooKeeper session although it is well."""
         node = self._up(broker)
-        await self._cluster.universe.expire(node.world.node)
+        try:
+            return await self._cluster.universe.expire(node.world.node)
+        except KeeperError as error:
+            raise FaultRefused(f"the session of broker {broker} stays: {error}") from None
 
-    async def cut(self, broker: int, other: int, *, one_way: bool = False) -> None:
+    async def cut(self, broker: int, other: int, *, one_way: bool = False) -> int:
         """Lose all that is sent between two brokers, or between a broker and ZooKeeper (0)."""
         if broker == ZOOKEEPER:
             broker, other = other, broker
@@ -91,8 +110,9 @@ class NodeHand:
         link = _link(broker, other)
         if link in self._cuts:
             raise FaultRefused(f"the link between {_named(broker)} and {_named(other)} is cut")
-        self._cluster.universe.cut(node_name(broker), _node(other), one_way=one_way)
+        number = self._cluster.universe.cut(node_name(broker), _node(other), one_way=one_way)
         self._cuts[link] = None
+        return number
 
     async def mend(self, broker: int, other: int, *, one_way: bool = False) -> None:
         """Mend one link that is cut."""
@@ -106,7 +126,8 @@ class NodeHand:
         for node in self._cluster.nodes.values():
             if node.system.is_up and node.system.is_paused:
                 self._cluster.universe.resume(node.world.node)
-        self._local.undo_all()
+        for number in self._local.undo_all():
+            self._log.undone(number)
         self._cluster.universe.heal()
         self._cuts.clear()
 
@@ -118,9 +139,13 @@ class NodeHand:
         return self._cluster.session_timeout_ms
 
     @property
-    def last(self) -> int:
-        """The number of the last fault."""
-        return self._cluster.universe.fault_log.last
+    def open(self) -> AbstractSet[int]:
+        """The numbers of the faults that are not mended."""
+        return self._log.open.keys()
+
+    @property
+    def _log(self) -> FaultLog:
+        return self._cluster.universe.fault_log
 
     @property
     def clock(self) -> Clock:
@@ -140,33 +165,32 @@ class NodeHand:
             needs_life = isinstance(fault, LoseReply)
             if needs_life or fault.broker not in self._cluster.brokers:
                 self._up(fault.broker)
-        number = self.last + 1
-        self._local.apply(fault, number)
-        return self._cluster.universe.fault_log.injected(fault.name, target, fault.detail)
+        self._local.apply(fault, self._log.last + 1)
+        is_over = isinstance(fault, INSTANT)
+        return self._log.injected(fault.name, target, fault.detail, is_over=is_over)
 
     async def undo(self, number: int) -> None:
         """Undo that."""
         self._local.undo(number)
+        self._log.undone(number)
 
-    async def stop_zookeeper(self) -> None:
+    async def stop_zookeeper(self) -> int:
         """Stop ZooKeeper, if it is ours to stop."""
         try:
-            await self._cluster.stop_zookeeper()
+            with self._server.stopping():
+                await self._cluster.stop_zookeeper()
         except ValueError as error:
             raise FaultRefused(str(error)) from None
-        self._cluster.universe.fault_log.injected("stop", ZOOKEEPER_NODE)
+        return self._log.injected("stop", ZOOKEEPER_NODE)
 
-    async def start_zookeeper(self) -> None:
+    async def start_zookeeper(self) -> int:
         """Start ZooKeeper again."""
         try:
-            await self._cluster.start_zookeeper()
+            with self._server.starting():
+                await self._cluster.start_zookeeper()
         except ValueError as error:
             raise FaultRefused(str(error)) from None
-        self._cluster.universe.fault_log.healed("stop", ZOOKEEPER_NODE)
-
-    def healed(self, fault: str, target: str, number: int) -> None:
-        """Tell the trace that one fault is undone."""
-        self._cluster.universe.fault_log.healed(fault, target, number)
+        return self._log.healed("stop", ZOOKEEPER_NODE)
 
     def _up(self, broker: int) -> Node:
         if broker not in self._cluster.brokers:
@@ -178,6 +202,13 @@ class NodeHand:
 
     def _known(self) -> str:
         return ", ".join(map(str, self._cluster.brokers))
+
+
+def over_with_a_life(log: FaultLog, broker: int) -> None:
+    """A broker has begun another life: these ended with the one before."""
+    for fault in ("kill", "shut down", "pause"):
+        for number in log.find(fault, node_name(broker)):
+            log.undone(number)
 
 
 def _link(broker: int, other: int) -> tuple[int, int]:

@@ -6,7 +6,7 @@ no change.
 """
 
 from collections.abc import Mapping
-from typing import Final
+from typing import ClassVar, Final
 
 from actors.faults.invariant import Invariant
 from actors.faults.ledger import TopicChange
@@ -68,7 +68,7 @@ class ChangesAreLegal(Invariant):
     """I-9: every change is a row of its table, and a refused one changes nothing."""
 
     name = "I-9"
-    events = (
+    events: ClassVar[tuple[type[TraceEvent], ...]] = (
         ControllerElected,
         ControllerResigned,
         FailoverStep,

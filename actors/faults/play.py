@@ -12,15 +12,15 @@ from msgspec import Struct
 
 from actors.conditions import NotReached
 from actors.coordinator.records import OFFSETS_TOPIC
-from actors.faults.hand import FaultRefused
+from actors.faults.hand import FaultRefused, Faults
 from actors.faults.history.checker import check_history
 from actors.faults.history.commits import CommitLost
 from actors.faults.injector import Injector
 from actors.faults.moments import Moments, NeverCame, holds, matches
-from actors.faults.node_hand import NodeHand
 from actors.faults.scenario import (
     KINDS_OF_EVENTS,
     AddPartitions,
+    BadScenario,
     CreateTopic,
     DeleteTopic,
     ElectLeaders,
@@ -32,17 +32,18 @@ from actors.faults.scenario import (
     Step,
     WriteZNode,
 )
+from actors.faults.stage import Stage, world_of
 from actors.faults.violation import Violation
 from actors.faults.vocabulary import FailDisk, Fault, FillDisk, Heal, LoseUnsynced
 from actors.faults.workload import Workload
-from actors.node_cluster import NodeCluster
 from actors.view import BrokerState, ClusterView
 from runtime.keeper import KeeperError
+from runtime.main import Sentence
 from runtime.network import NetworkError
 from runtime.ref import ActorGone, AskTimedOut
 from runtime.tasks import Tasks, within
 from wire.admin import ElectionType
-from wire.errors import ApiError, MalformedMessage
+from wire.errors import ApiError, MalformedMessage, TopicAlreadyExists, UnknownTopicOrPartition
 from wire.ids import NO_BROKER, TopicPartition
 from wire.trace import LeaderElected, Stamp, TraceEvent
 
@@ -53,6 +54,14 @@ CALMING: Final = 24  # tries
 SHELL: Final = "shell"  # a person at a ZooKeeper shell
 UP: Final = (BrokerState.UP, BrokerState.CONTROLLER)
 Tell = Callable[[str], None]
+NOT_STARTED: Final = (
+    KeeperError,
+    ValueError,
+    TimeoutError,
+    ActorGone,
+    AskTimedOut,
+    Sentence,
+)
 REFUSALS: Final = (ApiError, MalformedMessage, NetworkError, KeeperError, TimeoutError)
 
 
@@ -70,22 +79,25 @@ class Play:
     """One scenario on one cluster."""
 
     def __init__(
-        self, scenario: Scenario, cluster: NodeCluster, *, tell: Tell | None = None
+        self, scenario: Scenario, cluster: Stage, hand: Faults, *, tell: Tell | None = None
     ) -> None:
         self.scenario = scenario
         self.account = Account()
         self._cluster = cluster
         self._tell = tell or (lambda _: None)
-        self.injector = Injector(NodeHand(cluster))
+        self._hand = hand
+        self.injector = Injector(hand)
         self.workload = Workload(cluster, cluster.clock, scenario.topics)
         self._background = Tasks(self._crashed)
         self._crashes: list[Exception] = []
+        self._own: list[str] = []  # topics that were made here
         self._sick: set[int] = set()  # brokers whose disk was touched
         self._unclean: set[TopicPartition] = set()
         self._named: dict[str, int] = {}  # steps, and the numbers of what they broke
         self._counts: dict[int, int] = {}  # of the events that are expected, or must never be
         self._expected = (*scenario.expect.events, *scenario.expect.never)
         self.voided: Callable[[], set[TopicPartition]] = set  # what nobody could have kept
+        self._stops: list[Callable[[], None]] = []
         self._watch_events()
 
     async def run(self) -> None:
@@ -102,7 +114,9 @@ class Play:
             await self.injector.close()
             await self._background.close()
             await self.workload.close()
-        self._judge()
+            for stop in self._stops:
+                stop()
+        await self._judge()
 
     # --- the beginning ----------------------------------------------------------------------------
 
@@ -110,7 +124,13 @@ class Play:
         admin = self._cluster.admin()
         for topic in self.scenario.topics:
             replicas = dict(enumerate(topic.replicas))
-            await admin.create_topic(topic.name, assignments=replicas, configs=topic.config)
+            try:
+                await admin.create_topic(topic.name, assignments=replicas, configs=topic.config)
+            except TopicAlreadyExists:  # and others may have written there
+                raise BadScenario(
+                    f"topic {topic.name} is there already: a scenario brings its own"
+                ) from None
+            self._own.append(topic.name)
         await self._cluster.until(self._has_all_topics)
         admin.close()
 
@@ -157,7 +177,7 @@ class Play:
         self._named[name] = done.number
         if isinstance(done.fault, FillDisk | FailDisk | LoseUnsynced):
             self._sick.add(int(done.fault.broker))
-        self._tell(done.sentence)
+        self._tell(done.line)
 
     async def _act(self, action: Any) -> None:
         self._tell(_spoken(action))
@@ -169,7 +189,7 @@ class Play:
                     await self._write_znode(action)
                 case _:
                     await self._administer(action)
-        except REFUSALS as error:
+        except (FaultRefused, *REFUSALS) as error:
             self._tell(f"refused: {error}")
 
     async def _administer(self, action: Any) -> None:
@@ -182,6 +202,7 @@ class Play:
                         configs=action.config,
                         timeout_ms=ACTION_MS,
                     )
+                    self._own.append(action.topic)
                 case DeleteTopic():
                     await admin.delete_topic(action.topic, timeout_ms=ACTION_MS)
                 case AddPartitions():
@@ -195,7 +216,7 @@ class Play:
                     await admin.elect_leaders(kind, [where], timeout_ms=ACTION_MS)
 
     async def _write_znode(self, action: WriteZNode) -> None:
-        universe, path = self._cluster.universe, action.path
+        universe, path = world_of(self._cluster, "nobody writes znodes"), action.path
         world, _ = await universe.open(SHELL)
         await world.keeper.start()
         try:
@@ -214,15 +235,14 @@ class Play:
         self._tell("heal: all links, all disks; whoever is down starts")
         await self._calm()
         for broker in sorted(self._sick):
-            node = self._cluster.nodes[broker]
-            if node.system.is_up:
-                self._cluster.kill(broker, process_only=True)
+            with suppress(FaultRefused):  # it is down
+                await self._hand.kill(broker, process_only=True)
         await self._start_all()
         await self.workload.finish()
         try:
             await self._cluster.until(is_whole, timeout_ms=WHOLE_MS)
         except NotReached:
-            view = self._cluster.view(offsets=False)
+            view = await self._cluster.look()
             raise Violation("L-2", f"the cluster is not whole in the end: {_unmet(view)}") from None
         await self.workload.read_all()
         self.account.acknowledged = self.workload.acknowledged
@@ -237,20 +257,28 @@ class Play:
                 break
         await self.injector.heal_all()
 
+    async def heal(self) -> None:
+        """Undo what was done, although it is not played to its end."""
+        with suppress(FaultRefused, *REFUSALS):
+            await self.injector.heal_all()
+
+    async def take_away(self) -> None:
+        """Delete the topics that were made."""
+        with suppress(FaultRefused, *REFUSALS):
+            async with self._cluster.admin() as admin:
+                for topic in self._own:
+                    with suppress(UnknownTopicOrPartition):
+                        await admin.delete_topic(topic, timeout_ms=ACTION_MS)
+
     async def _start_all(self) -> None:
         for _ in range(STARTING):
-            down = [
-                broker
-                for broker in self._cluster.brokers
-                if not self._cluster.nodes[broker].system.is_up
-            ]
-            for broker in down:
-                with suppress(KeeperError, ValueError, TimeoutError, ActorGone, AskTimedOut):
+            for broker in [b for b in self._cluster.brokers if not self._cluster.is_up(b)]:
+                with suppress(*NOT_STARTED):
                     await within(WHOLE_MS, self._cluster.start_broker(broker))
 
     # --- the verdict ------------------------------------------------------------------------------
 
-    def _judge(self) -> None:
+    async def _judge(self) -> None:
         for crash in (*self._crashes, *self.workload.crashes, *self.injector.crashes):
             raise crash
         unclean = self._unclean | self.voided()
@@ -266,7 +294,7 @@ class Play:
                 raise Violation("expect", f"{_named(wanted)} happened, and must never")
             if not is_never and count < wanted.nth:
                 raise Violation("expect", f"{_named(wanted)} happened {count} times")
-        view = self._cluster.view(offsets=False)
+        view = await self._cluster.look()
         for state in expect.states:
             if not holds(state, view):
                 raise Violation("expect", f"{state} is not so in the end: {view.partitions}")
@@ -275,11 +303,11 @@ class Play:
             raise Violation("expect", f"{found}, not {expect.acknowledged}")
 
     def _watch_events(self) -> None:
-        trace = self._cluster.universe.trace
         kinds = {KINDS_OF_EVENTS[wanted.event] for wanted in self._expected}
         if kinds:
-            trace.watch(sorted(kinds, key=lambda kind: kind.__name__), self._count)
-        trace.watch([LeaderElected], self._note_unclean)
+            ordered = sorted(kinds, key=lambda kind: kind.__name__)
+            self._stops.append(self._cluster.watch(ordered, self._count))
+        self._stops.append(self._cluster.watch([LeaderElected], self._note_unclean))
 
     def _count(self, stamp: Stamp, event: TraceEvent) -> None:
         for number, wanted in enumerate(self._expected):

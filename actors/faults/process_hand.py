@@ -5,17 +5,22 @@ Rule: what a signal can do is done by a signal, as it would happen to anybody's 
 
 import signal
 from collections.abc import Mapping
+from collections.abc import Set as AbstractSet
 from typing import Final, Protocol
 
 from actors.broker_life import BrokerLife
 from actors.broker_process import Order
 from actors.faults.hand import ZOOKEEPER, FaultRefused
-from actors.faults.vocabulary import AnyFault, Fault, FlipBit, Local, LoseReply, LoseUnsynced
+from actors.faults.node_hand import over_with_a_life
+from actors.faults.server_state import ServerState
+from actors.faults.vocabulary import INSTANT, AnyFault, Fault, Local, LoseUnsynced
 from actors.names import node_name
 from actors.view import ClusterView
+from runtime.fault_log import FaultLog
+from runtime.main import Sentence
 from runtime.real import ZOOKEEPER as ZOOKEEPER_NODE
 from runtime.world import Clock
-from wire.trace import FaultHealed, FaultInjected, TraceEvent
+from wire.trace import TraceEvent
 
 EXPIRE: Final = Order("expire")
 HEAL: Final = Order("heal")
@@ -65,72 +70,86 @@ class ProcessHand:
         self._cluster = cluster
         self._cuts: dict[tuple[int, int], bool] = {}  # whether it is one way, from the first on
         self._applied: dict[int, AnyFault] = {}
-        self.last = 0
+        self._log = FaultLog(cluster.leave)
+        self._server = ServerState()
 
     @property
     def cuts(self) -> tuple[tuple[int, int], ...]:
         """The links that are cut; 0 is ZooKeeper."""
         return tuple(self._cuts)
 
-    async def kill(self, broker: int, *, process_only: bool = False) -> None:
+    async def kill(self, broker: int, *, process_only: bool = False) -> int:
         """SIGKILL."""
         del process_only  # a signal cuts no power
         self._signal(broker, signal.SIGKILL)
-        self._injected("kill", node_name(broker))
+        number = self._log.injected("kill", node_name(broker))
         child = self._cluster.lives[broker].child
         if child is not None:
             await child.ended()
+        return number
 
-    async def restart(self, broker: int) -> None:
+    async def restart(self, broker: int) -> int:
         """Start a broker that is down; one that is up stops in its own time before."""
         life = self._life(broker)
         if life.is_alive and (life.is_leaving or not life.ready.is_settled):
             raise FaultRefused(f"broker {broker} is starting or leaving: wait for that")
+        number = self._log.injected("restart", node_name(broker), is_over=True)
         if life.is_alive:
-            await self.shut_down(broker)
-        await self._cluster.start_broker(broker)
+            await self._leave(life)
+        try:
+            await self._cluster.start_broker(broker)
+        except (ValueError, Sentence) as error:  # started by somebody else, or killed meanwhile
+            raise FaultRefused(str(error)) from None
+        over_with_a_life(self._log, broker)
         for (one, other), one_way in self._cuts.items():  # the next life is behind the same ones
             if broker == one:
                 self._cluster.order(broker, Order("cut", _node(other)))
             elif broker == other and not one_way:
                 self._cluster.order(broker, Order("cut", _node(one)))
-        for number, fault in self._applied.items():
+        for applied, fault in self._applied.items():
             if broker in self._where(fault):
-                self._cluster.order(broker, Order("apply", number=number, fault=fault))
+                self._cluster.order(broker, Order("apply", number=applied, fault=fault))
+        return number
 
-    async def pause(self, broker: int) -> None:
+    async def pause(self, broker: int) -> int:
         """SIGSTOP."""
         life = self._up(broker)
         if life.is_paused:
             raise FaultRefused(f"broker {broker} is paused already")
         self._signal(broker, signal.SIGSTOP)
         life.is_paused = True
-        self._injected("pause", node_name(broker))
+        return self._log.injected("pause", node_name(broker))
 
-    async def resume(self, broker: int) -> None:
+    async def resume(self, broker: int) -> int:
         """SIGCONT."""
         life = self._up(broker)
         if not life.is_paused:
             raise FaultRefused(f"broker {broker} is not paused")
         life.is_paused = False
         self._signal(broker, signal.SIGCONT)
-        self._cluster.leave(FaultHealed("pause", node_name(broker)))
+        return self._log.healed("pause", node_name(broker))
 
-    async def shut_down(self, broker: int) -> None:
+    async def shut_down(self, broker: int) -> int:
         """SIGTERM, and wait until it has left."""
         life = self._up(broker)
         if life.is_leaving:
             raise FaultRefused(f"broker {broker} is leaving already")
-        life.is_paused = False
-        await self._cluster.stop_broker(broker)
+        number = self._log.injected("shut down", node_name(broker))
+        await self._leave(life)
+        return number
 
-    async def expire_session(self, broker: int) -> None:
+    async def _leave(self, life: BrokerLife) -> None:
+        life.is_paused = False
+        await self._cluster.stop_broker(life.broker)
+
+    async def expire_session(self, broker: int) -> int:
         """Have it end its own ZooKeeper session from the side."""
         self._up(broker)
-        self._injected("expire session", node_name(broker))
+        number = self._log.injected("expire session", node_name(broker), is_over=True)
         self._cluster.order(broker, EXPIRE)
+        return number
 
-    async def cut(self, broker: int, other: int, *, one_way: bool = False) -> None:
+    async def cut(self, broker: int, other: int, *, one_way: bool = False) -> int:
         """Both ends drop what they would send to each other."""
         if broker == ZOOKEEPER:
             broker, other = other, broker
@@ -144,14 +163,16 @@ class ProcessHand:
         if (broker, other) in self._cuts or (other, broker) in self._cuts:
             raise FaultRefused(f"the link between {_named(broker)} and {_named(other)} is cut")
         self._cuts[broker, other] = one_way
-        self._injected("cut", node_name(broker), _node(other))
+        number = self._log.injected("cut", node_name(broker), _node(other))
         self._order_ends(broker, other, "cut", one_way=one_way)
+        return number
 
     async def mend(self, broker: int, other: int, *, one_way: bool = False) -> None:
         """Both ends send to each other again."""
         for one, there in ((broker, other), (other, broker)):
             if self._cuts.pop((one, there), None) is not None:
                 self._order_ends(one, there, "mend", one_way=one_way)
+                self._log.healed("cut", node_name(one), _node(there))
 
     def _order_ends(self, broker: int, other: int, what: str, *, one_way: bool) -> None:
         ends = ((broker, other),) if one_way else ((broker, other), (other, broker))
@@ -167,10 +188,17 @@ class ProcessHand:
                     await self.resume(broker)
                 self._cluster.order(broker, HEAL)
         self._cuts.clear()
+        for number in self._applied:
+            self._log.undone(number)
         self._applied.clear()
-        self._cluster.leave(FaultHealed("links", "all"))
+        self._log.links_healed()
 
     # --- what the injector needs ------------------------------------------------------------------
+
+    @property
+    def open(self) -> AbstractSet[int]:
+        """The numbers of the faults that are not mended."""
+        return self._log.open.keys()
 
     @property
     def session_timeout_ms(self) -> float:
@@ -194,11 +222,17 @@ class ProcessHand:
         for broker in where:
             self._up(broker)
         target = node_name(where[0]) if isinstance(fault, Local) else "links"
-        number = self._injected(fault.name, target, fault.detail)
+        is_over = isinstance(fault, INSTANT)
+        number = self._log.injected(fault.name, target, fault.detail, is_over=is_over)
+        if not is_over:
+            self._applied[number] = _any(fault)
         for broker in where:
             self._cluster.order(broker, Order("apply", number=number, fault=_any(fault)))
-        if not isinstance(fault, LoseReply | FlipBit):  # those are over at once
-            self._applied[number] = _any(fault)
+        for broker in where:
+            refusal = await self._cluster.lives[broker].obeyed(number)
+            if refusal:
+                await self.undo(number)
+                raise FaultRefused(refusal)
         return number
 
     async def undo(self, number: int) -> None:
@@ -206,7 +240,9 @@ class ProcessHand:
         fault = self._applied.pop(number, None)
         if fault is not None:
             for broker in self._where(fault):
-                self._cluster.order(broker, Order("undo", number=number))
+                if self._cluster.lives[broker].is_alive:
+                    self._cluster.order(broker, Order("undo", number=number))
+            self._log.undone(number)
 
     def _where(self, fault: Fault) -> list[int]:
         """The brokers in whose processes it is done: messages are treated where they are sent."""
@@ -215,24 +251,17 @@ class ProcessHand:
             return [who]
         return [broker for broker, life in self._cluster.lives.items() if life.is_alive]
 
-    async def stop_zookeeper(self) -> None:
+    async def stop_zookeeper(self) -> int:
         """Kill ZooKeeper, if it is ours."""
-        await self._cluster.stop_zookeeper()
-        self._injected("stop", ZOOKEEPER_NODE)
+        with self._server.stopping():
+            await self._cluster.stop_zookeeper()
+        return self._log.injected("stop", ZOOKEEPER_NODE)
 
-    async def start_zookeeper(self) -> None:
+    async def start_zookeeper(self) -> int:
         """Start ZooKeeper again."""
-        await self._cluster.start_zookeeper()
-        self._cluster.leave(FaultHealed("stop", ZOOKEEPER_NODE))
-
-    def healed(self, fault: str, target: str, number: int) -> None:
-        """Tell the trace that one fault is undone."""
-        self._cluster.leave(FaultHealed(fault, target, number))
-
-    def _injected(self, fault: str, target: str, detail: str = "") -> int:
-        self.last += 1
-        self._cluster.leave(FaultInjected(fault, target, detail, self.last))
-        return self.last
+        with self._server.starting():
+            await self._cluster.start_zookeeper()
+        return self._log.healed("stop", ZOOKEEPER_NODE)
 
     def _signal(self, broker: int, number: int) -> None:
         child = self._up(broker).child

@@ -79,6 +79,25 @@ class Seen:
         """Of the last decision that it heard of."""
         return self.hosted.leader_epoch
 
+    @property
+    def is_as_it_was(self) -> bool:
+        """Whether another look would see nothing new."""
+        replica, log = self.replica, self.replica.log
+        return (
+            log is self.log
+            and replica.hosted is self.hosted
+            and replica.high_watermark == self.high_watermark
+            and (
+                log is None
+                or (
+                    log.log_end_offset == self.end
+                    and log.cuts == self._cuts
+                    and log.recovery_point == self.recovery_point
+                    and log.log_start_offset == self.start
+                )
+            )
+        )
+
     def look(self) -> bool:
         """See what it is now; whether anything has changed."""
         replica, log = self.replica, self.replica.log
@@ -152,6 +171,7 @@ class Sight:
         self.cluster = cluster
         self.all: dict[Key, Seen] = {}
         self._past: dict[Key, Seen] = {}
+        self._last: dict[int, tuple[Node, list[Replica], list[Seen]]] = {}  # of each live broker
         self._changed: dict[Key, Seen] = {}
 
     def changed(self) -> list[Seen]:
@@ -163,22 +183,46 @@ class Sight:
 
     def look(self) -> None:
         """See what there is now."""
+        is_another = False
         for broker, node in self.cluster.nodes.items():
             if not node.system.is_up:
+                is_another |= self._last.pop(broker, None) is not None
                 continue
-            for partition, replica in node.replica_manager.replicas.items():
-                key = (broker, partition)
-                seen = self.all.get(key)
-                if seen is None or seen.replica is not replica:
-                    self._forget(key, seen)
-                    seen = self.all[key] = Seen(node, replica, self._past.pop(key, None))
-                if seen.look():
-                    self._changed[key] = seen
-                elif seen.is_blind:  # it is seen again when its disk is well
-                    self._past[key] = seen.before or seen
-                    del self.all[key]
-                    self._changed.pop(key, None)
-        self._bury()
+            replicas = list(node.replica_manager.replicas.values())
+            last = self._last.get(broker)
+            if last is None or last[0] is not node or last[1] != replicas:
+                is_another = True
+                self._look_anew(broker, node)
+                continue
+            for seen in last[2]:
+                if not seen.is_as_it_was:
+                    self._look_at(broker, seen)
+        if is_another:
+            self._bury()
+
+    def _look_anew(self, broker: int, node: Node) -> None:
+        """Other replicas than before are here, or it is another life."""
+        all_seen: list[Seen] = []
+        for partition, replica in node.replica_manager.replicas.items():
+            key = (broker, partition)
+            seen = self.all.get(key)
+            if seen is None or seen.replica is not replica:
+                self._forget(key, seen)
+                seen = self.all[key] = Seen(node, replica, self._past.pop(key, None))
+            all_seen.append(seen)
+        self._last[broker] = (node, [each.replica for each in all_seen], all_seen)
+        for seen in all_seen:
+            self._look_at(broker, seen)
+
+    def _look_at(self, broker: int, seen: Seen) -> None:
+        key = (broker, seen.partition)
+        if seen.look():
+            self._changed[key] = seen
+        elif seen.is_blind:  # it is seen again when its disk is well
+            self._past[key] = seen.before or seen
+            del self.all[key]
+            self._changed.pop(key, None)
+            self._last[broker] = (seen.node, [], [])  # so that all are looked for the next time
 
     def of(self, partition: TopicPartition) -> list[Seen]:
         """The live replicas of one partition."""

@@ -19,7 +19,9 @@ from actors.faults.invariant import Invariant
 from actors.faults.invariants import data_plane
 from actors.faults.liveness import liveness
 from actors.faults.moments import NeverCame
-from actors.faults.nemesis import random_scenario
+from actors.faults.narrator import Narrator
+from actors.faults.nemesis import lasting_scenario, random_scenario
+from actors.faults.node_hand import NodeHand
 from actors.faults.play import Account, Play
 from actors.faults.promises import Promises
 from actors.faults.scenario import Scenario
@@ -56,14 +58,28 @@ class Verdict(Struct):
         return self.invariant == self.expected
 
 
-def judge(scenario: Scenario, *, tell: Tell | None = None, is_traced: bool = False) -> Verdict:
-    """Play it in a simulator of its own; with is_traced the verdict has causes and a digest."""
-    return run(lambda: _judge(scenario, tell, is_traced))
+def judge(
+    scenario: Scenario,
+    *,
+    tell: Tell | None = None,
+    is_traced: bool = False,
+    narrate: Callable[[SimulatedCluster], Narrator] | None = None,
+) -> Verdict:
+    """Play it in a simulator of its own; with is_traced the verdict has causes and a digest.
+
+    What is done is told by `tell`; or by whom `narrate` makes of the cluster, once it is up.
+    """
+    return run(lambda: _judge(scenario, tell, narrate, is_traced))
 
 
 def scenario_of_seed(seed: int, **options: Any) -> Scenario:
     """The random scenario of a seed."""
     return random_scenario(seed, _dice(seed), **options)
+
+
+def lasting_scenario_of_seed(seed: int, *, for_ms: float) -> Scenario:
+    """The random scenario of a seed for a real cluster."""
+    return lasting_scenario(seed, _dice(seed), for_ms=for_ms)
 
 
 def _dice(seed: int) -> Any:
@@ -72,7 +88,12 @@ def _dice(seed: int) -> Any:
     return Random(f"{seed}/nemesis")
 
 
-async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verdict:
+async def _judge(
+    scenario: Scenario,
+    tell: Tell | None,
+    narrate: Callable[[SimulatedCluster], Narrator] | None,
+    is_traced: bool,
+) -> Verdict:
     async with Simulator(
         seed=scenario.seed, session_timeout_ms=scenario.session_timeout_ms, recording=is_traced
     ) as sim:
@@ -84,7 +105,9 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
         unanswered = Unanswered(sim)
         await _start(cluster, scenario.controller)
         verdict = Verdict(scenario.name, scenario.seed, expected=scenario.violated)
-        play = Play(scenario, cluster, tell=tell)
+        narrator = None if narrate is None else narrate(cluster)
+        tell = tell if narrator is None else narrator.tell
+        play = Play(scenario, cluster, NodeHand(cluster), tell=tell)
         try:
             play.voided = lambda: void_partitions(watched.invariants.all)
             await play.run()
@@ -99,6 +122,8 @@ async def _judge(scenario: Scenario, tell: Tell | None, is_traced: bool) -> Verd
             _note(verdict, watched.violation or violation)
         except (ApiError, NeverCame, NotReached, NeverQuiet, Stalled, TimeoutError) as error:
             _note(verdict, watched.violation or Violation("L-0", f"{error!r}"))
+        if narrator is not None:
+            narrator.stop()
         verdict.account = play.account
         verdict.virtual_ms = sim.now_ms
         verdict.coverage = coverage.reached

@@ -7,16 +7,18 @@ is named by its number, or by what it is when the fault comes: "controller", "le
 
 import re
 from collections.abc import Mapping
-from typing import Annotated, Any, ClassVar, Final
+from difflib import get_close_matches
+from typing import Annotated, Any, ClassVar, Final, get_args
 
 import msgspec
 from msgspec import Meta, Struct
 
 from actors.faults.hand import FaultRefused
-from wire.message import CODES
+from wire.codec import AnyMessage
 
 Name = Annotated[str, Meta(max_length=249)]
-Who = int | Name
+BrokerNumber = Annotated[int, Meta(ge=0, le=2**31 - 1)]
+Who = BrokerNumber | Name
 Milliseconds = Annotated[float, Meta(ge=0, le=3_600_000)]
 Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
 Number = Annotated[int, Meta(ge=0, le=2**62)]
@@ -32,6 +34,7 @@ class Fault(
     """Something that is broken, or mended, on purpose."""
 
     is_local: ClassVar[bool] = False  # done inside the process that has the broker
+    done: ClassVar[str] = ""  # what has come about, in words; none: what was asked for
 
     @property
     def name(self) -> str:
@@ -41,10 +44,8 @@ class Fault(
     @property
     def detail(self) -> str:
         """All that is said of it, in a line."""
-        fields = msgspec.structs.asdict(self)
-        fields.pop("broker", None)
-        given = {key: value for key, value in fields.items() if value not in (None, False)}
-        return " ".join(f"{key}={value}" for key, value in given.items())
+        said = {k: v for k, v in as_table(self).items() if k not in {"fault", "broker"}}
+        return " ".join(f"{key}={value}" for key, value in said.items())
 
 
 class OfBroker(Fault, frozen=True, kw_only=True):
@@ -56,15 +57,21 @@ class OfBroker(Fault, frozen=True, kw_only=True):
 class Kill(OfBroker, frozen=True, kw_only=True):
     """End a broker as a power cut would, or only its process."""
 
+    done: ClassVar[str] = "broker {broker} is killed"
+
     process_only: bool = False  # what it wrote is the operating system's to keep, as always there
 
 
 class Restart(OfBroker, frozen=True, kw_only=True):
     """Start a broker that is down; one that is up stops in its own time before."""
 
+    done: ClassVar[str] = "broker {broker} is up again"
+
 
 class Pause(OfBroker, frozen=True, kw_only=True):
     """Freeze a broker, perhaps only for a while."""
+
+    done: ClassVar[str] = "broker {broker} stands still"
 
     for_ms: Milliseconds | None = None
 
@@ -72,13 +79,19 @@ class Pause(OfBroker, frozen=True, kw_only=True):
 class Resume(OfBroker, frozen=True, kw_only=True):
     """Let a frozen broker go on."""
 
+    done: ClassVar[str] = "broker {broker} goes on"
+
 
 class ShutDown(OfBroker, frozen=True, kw_only=True):
     """Stop a broker in its own time: leadership moves away, then it leaves."""
 
+    done: ClassVar[str] = "broker {broker} has stopped"
+
 
 class ExpireSession(OfBroker, frozen=True, kw_only=True):
     """End a broker's ZooKeeper session although it is well."""
+
+    done: ClassVar[str] = "the session of broker {broker} is ended"
 
 
 class ZombieController(Fault, frozen=True, kw_only=True):
@@ -176,9 +189,13 @@ class LingerSession(Local, frozen=True, kw_only=True):
 class StopZooKeeper(Fault, frozen=True, kw_only=True):
     """ZooKeeper is down; what it has written stays."""
 
+    done: ClassVar[str] = "ZooKeeper is down"
+
 
 class StartZooKeeper(Fault, frozen=True, kw_only=True):
     """ZooKeeper is back."""
+
+    done: ClassVar[str] = "ZooKeeper is back"
 
 
 class FillDisk(Local, frozen=True, kw_only=True):
@@ -251,6 +268,9 @@ AnyFault = (
     | SkewClock
     | Heal
 )
+# Those are over when they are done: there is nothing to heal.
+INSTANT: Final = (Restart, Resume, ExpireSession, LoseReply, StartZooKeeper, FlipBit, Heal)
+MESSAGES: Final = tuple(sorted(kind.__name__ for kind in get_args(AnyMessage)))
 KINDS: Final[dict[str, type[Fault]]] = {_kebab(kind.__name__): kind for kind in AnyFault.__args__}
 
 
@@ -263,10 +283,17 @@ def fault_of(given: Mapping[str, Any]) -> AnyFault:
     try:
         fault: AnyFault = msgspec.convert(given, AnyFault)
     except msgspec.ValidationError as error:
-        raise FaultRefused(f"{kind}: {error}") from None
-    if isinstance(fault, OnLink) and fault.message not in {None, *CODES}:
-        raise FaultRefused(f"{kind}: there is no message {fault.message!r}")
+        raise FaultRefused(f"{kind}: {_in_words(error)}") from None
+    message = getattr(fault, "message", None)
+    if message is not None and message not in MESSAGES:
+        near = ", ".join(get_close_matches(message, MESSAGES)) or "LeaderAndIsr or Fetch"
+        raise FaultRefused(f"{kind}: there is no message {message!r:.60}, but there is {near}")
     return fault
+
+
+def _in_words(error: msgspec.ValidationError) -> str:
+    what, _, where = str(error).partition(" - at `$.")
+    return f"{where.strip('`')}: {what}" if where else what
 
 
 def as_table(fault: Fault) -> dict[str, Any]:

@@ -77,6 +77,8 @@ class HighWatermarksAreSound(Invariant):
 
     def check(self, changed: Sequence[Seen], sight: Sight) -> None:
         """Judge the replicas that have changed, and the leaders of what has changed."""
+        if not changed:
+            return
         for seen in changed:
             if seen.leads:
                 self._tell(seen.partition, seen.epoch, seen.high_watermark)

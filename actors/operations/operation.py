@@ -23,6 +23,7 @@ class Operation:
     method: str
     path: str  # parts in braces are fields of `given`
     summary: str
-    given: type[Any]
+    given: Any  # a Struct; in a body also a union of them, told apart by `read`
     answer: Any  # a type: a Struct, a list of them, or None
     run: Callable[[Clients, Any], Awaitable[Any]]
+    read: Callable[[dict[str, Any]], Any] | None = None  # how a body becomes `given`, if unusual

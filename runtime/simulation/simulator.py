@@ -178,19 +178,20 @@ class Simulator:
 
     # --- faults -------------------------------------------------------------------------------
 
-    def kill(self, node: str, *, process_only: bool = False) -> None:
+    def kill(self, node: str, *, process_only: bool = False) -> int:
         """End a node as a power cut would: unsynced bytes are lost, its session times out.
 
         Or only its process: the operating system goes on, and keeps what it was given.
         """
         self._check_lives(node)
-        self.fault_log.injected("kill", node, "process only" if process_only else "")
+        number = self.fault_log.injected("kill", node, "process only" if process_only else "")
         if process_only:
             self._disk(node).settle()
         system, world = self._systems.pop(node, None), self._worlds[node]
         if system is not None:
             system.kill()
         self.lose(world)
+        return number
 
     async def leave(self, world: World) -> None:
         """A node has stopped: its session ends at once; its disk forgets nothing."""
@@ -215,32 +216,35 @@ class Simulator:
         self.fault_log.injected("lose unsynced", node)
         self._disk(node).is_forgetful = True
 
-    def pause(self, node: str) -> None:
+    def pause(self, node: str) -> int:
         """Freeze a node: it handles nothing, takes nothing, pings nobody."""
         self._check_lives(node)
-        self.fault_log.injected("pause", node)
+        number = self.fault_log.injected("pause", node)
         self._systems[node].pause()
         self.network.pause(node)
         self._keeper(node).pause()
+        return number
 
-    def resume(self, node: str) -> None:
+    def resume(self, node: str) -> int:
         """Let a frozen node go on."""
         self._check_lives(node)
-        self.fault_log.healed("pause", node)
+        number = self.fault_log.healed("pause", node)
         self._keeper(node).resume()
         self.network.resume(node)
         self._systems[node].resume()
+        return number
 
-    def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
+    def cut(self, source: str, destination: str, *, one_way: bool = False) -> int:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""
         self._check_known(source, destination)
-        self.fault_log.injected("cut", source, destination)
+        number = self.fault_log.injected("cut", source, destination)
         if ZOOKEEPER in {source, destination}:
             self.zookeeper.cut(destination if source == ZOOKEEPER else source)
-            return
+            return number
         self.network.cut(source, destination)
         if not one_way:
             self.network.cut(destination, source)
+        return number
 
     def hold(self, source: str, destination: str) -> None:
         """Keep what is sent from one node to another until healed."""
@@ -248,25 +252,26 @@ class Simulator:
         self.fault_log.injected("hold", source, destination)
         self.network.hold(source, destination)
 
-    def expire_session(self, node: str) -> None:
+    def expire_session(self, node: str) -> int:
         """End a node's ZooKeeper session although it is well."""
         self._check_lives(node)
-        self.fault_log.injected("expire session", node)
+        number = self.fault_log.injected("expire session", node, is_over=True)
         self.zookeeper.expire(node)
+        return number
 
-    async def expire(self, node: str) -> None:
+    async def expire(self, node: str) -> int:
         """As expire_session; in the real world it takes a while."""
-        self.expire_session(node)
+        return self.expire_session(node)
 
     def lose_reply(self, node: str) -> None:
         """Apply the node's next ZooKeeper write, and lose the answer."""
         self._check_lives(node)
-        self.fault_log.injected("lose reply", node)
+        self.fault_log.injected("lose reply", node, is_over=True)
         self.zookeeper.lose_reply(node)
 
     def mend(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Mend one link that is cut."""
-        self.fault_log.healed("cut", source)
+        self.fault_log.healed("cut", source, destination)
         if ZOOKEEPER in {source, destination}:
             self.zookeeper.heal(destination if source == ZOOKEEPER else source)
             return
@@ -276,7 +281,7 @@ class Simulator:
 
     def heal(self) -> None:
         """Mend every link."""
-        self.fault_log.healed("links", "all")
+        self.fault_log.links_healed()
         self.tamper.clear()
         self.network.heal()
         self.zookeeper.heal()

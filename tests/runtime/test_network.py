@@ -321,7 +321,7 @@ async def test_thousands_of_calls_leave_no_call_and_no_timer_behind(pair, sim):
 
     for _ in range(50):
         await asyncio.gather(*(here.call("there", b"x", timeout_ms=1000) for _ in range(100)))
-    timers = len(sim.loop._scheduled)
+    timers = len(sim.loop._timers)
     waits = here._deadlines._waits
     await here.call("there", b"x", timeout_ms=1000)
 
@@ -330,7 +330,7 @@ async def test_thousands_of_calls_leave_no_call_and_no_timer_behind(pair, sim):
     assert [len(each) for each in waits.values()] == [1]
     await sim.sleep(1001)
     assert not waits
-    assert not sim.loop._scheduled
+    assert not sim.loop._timers
 
 
 async def test_a_response_is_not_kept_while_an_older_call_waits(pair):

@@ -1,7 +1,7 @@
 """A cluster that a test makes up, for the HTTP door to show."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncIterator, Callable, Mapping, Set
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
@@ -40,18 +40,29 @@ def view_of(*partitions: PartitionView, **fields: Any) -> ClusterView:
 class FakeFaults:
     """Remembers what was asked; broker 9 is not there."""
 
+    session_timeout_ms = 1_000
+    clock = RealClock()
+
     def __init__(self) -> None:
         self.cuts: tuple[tuple[int, int], ...] = ()
         self.done: list[tuple[Any, ...]] = []
+
+    @property
+    def open(self) -> Set[int]:
+        return {*range(1, len(self.done) + 1)}
+
+    async def look(self) -> ClusterView:
+        return view_of(partition())
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):
             raise AttributeError(name)
 
-        async def do(*given: int) -> None:
+        async def do(*given: Any, **said: Any) -> int:
             if 9 in given:
                 raise FaultRefused("there is no broker 9; there are: 1, 2")
-            self.done.append((name, *given))
+            self.done.append((name, *given, *(key for key, value in said.items() if value)))
+            return len(self.done)
 
         return do
 
@@ -106,6 +117,10 @@ class FakeSource:
 
     def log_folder(self, broker: int) -> Path | None:
         return None
+
+    @property
+    def stage(self) -> Any:
+        raise AssertionError("no scenario is played in these tests")
 
     def admin(self) -> Any:
         raise AssertionError("no operation of these tests needs a client")

@@ -55,6 +55,8 @@ async def given_by(request: web.Request, operation: Operation) -> Any:
         raise Refused(400, "INVALID_REQUEST", "the body is nested too deeply") from None
     if not isinstance(given, dict):
         raise Refused(400, "INVALID_REQUEST", "the body must be a JSON object")
+    if operation.read is not None:
+        return operation.read(given)
     kinds = get_type_hints(operation.given, include_extras=True)
     fields = _with_path(given, request)
     for name in request.match_info:
@@ -74,7 +76,7 @@ async def body_of(request: web.Request, limit: int) -> bytes:
 
 def most_bytes(operation: Operation) -> int:
     """Records may be large; all else is small."""
-    has_records = "records" in operation.given.__struct_fields__
+    has_records = "records" in getattr(operation.given, "__struct_fields__", ())
     return MAX_RECORDS_BYTES if has_records else MAX_BODY_BYTES
 
 

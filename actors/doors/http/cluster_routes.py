@@ -1,4 +1,4 @@
-"""What HTTP offers beyond the command line: partitions with their history, faults, events, logs.
+"""What HTTP offers beyond the command line: partitions with their history, events, logs.
 
 Rule: rows of the same table as all operations, so they are routed, checked and described alike.
 """
@@ -13,8 +13,7 @@ from actors.doors.http.dump import dump
 from actors.doors.http.guard import Refused
 from actors.doors.http.history import History
 from actors.doors.http.source import Source
-from actors.faults.hand import Faults
-from actors.operations.operation import BadInput, Operation
+from actors.operations.operation import Operation
 from actors.story import StoryEvent
 from actors.view import BrokerView, OffsetsView, PartitionView
 from wire.ids import TopicPartition
@@ -36,20 +35,6 @@ class PartitionDetails(Struct):
     partition: PartitionView
     offsets: OffsetsView
     history: list[StoryEvent]
-
-
-class FaultGiven(Struct, kw_only=True, forbid_unknown_fields=True):
-    """What to break, or to mend."""
-
-    fault: str
-    broker: Number | None = None
-    other: Number | None = None  # of a cut: another broker, or 0 for ZooKeeper
-
-
-class FaultDone(Struct):
-    """It was done."""
-
-    done: str
 
 
 class EventsGiven(Struct, kw_only=True, forbid_unknown_fields=True):
@@ -94,44 +79,12 @@ class ClusterDetails(Struct):
     under_replicated: int
 
 
-ONE_BROKER = {
-    "kill": ("kill", "broker {} is killed"),
-    "restart": ("restart", "broker {} is up again"),
-    "pause": ("pause", "broker {} stands still"),
-    "resume": ("resume", "broker {} goes on"),
-    "shut-down": ("shut_down", "broker {} has stopped"),
-    "expire-session": ("expire_session", "the session of broker {} is ended"),
-}
-
-
-async def inject(faults: Faults, given: FaultGiven) -> FaultDone:
-    """Do what was asked; raise FaultRefused or BadInput."""
-    if given.fault == "heal":
-        await faults.heal()
-        return FaultDone("all links are mended, and all go on that were paused")
-    if given.fault == "cut":
-        if given.broker is None or given.other is None:
-            raise BadInput("a cut needs broker and other, the two ends of a link")
-        await faults.cut(given.broker, given.other)
-        there = f"broker {given.other}" if given.other else "ZooKeeper"
-        return FaultDone(f"the link between broker {given.broker} and {there} is cut")
-    if given.fault not in ONE_BROKER:
-        known = ", ".join([*ONE_BROKER, "cut", "heal"])
-        raise BadInput(f"fault is {given.fault!r:.50}; it must be one of {known}")
-    if given.broker is None:
-        raise BadInput(f"broker is missing: {given.fault} whom?")
-    method, sentence = ONE_BROKER[given.fault]
-    await getattr(faults, method)(given.broker)
-    return FaultDone(sentence.format(given.broker))
-
-
 class LiveCluster:
     """What the rows run: they need more than a cluster's clients."""
 
-    def __init__(self, source: Source, history: History, *, has_faults: bool) -> None:
+    def __init__(self, source: Source, history: History) -> None:
         self._source = source
         self._history = history
-        self._has_faults = has_faults
 
     async def describe(self, _: Clients, __: NothingGiven) -> ClusterDetails:
         """How it is."""
@@ -158,12 +111,6 @@ class LiveCluster:
             self._history.of(given.topic, given.partition),
         )
 
-    async def inject_fault(self, _: Clients, given: FaultGiven) -> FaultDone:
-        """Break it, or mend it."""
-        if not self._has_faults:
-            raise Refused(403, "FORBIDDEN", "faults are off here: start with --faults")
-        return await inject(self._source.faults, given)
-
     async def dump_log(self, _: Clients, given: LogGiven) -> LogDumped:
         """The files of one replica."""
         check_topic_name(given.topic)  # nothing else may become part of a path
@@ -180,11 +127,9 @@ class LiveCluster:
         return self._history.shown(given.after)
 
 
-def cluster_operations(
-    source: Source, history: History, *, has_faults: bool
-) -> tuple[Operation, ...]:
+def cluster_operations(source: Source, history: History) -> tuple[Operation, ...]:
     """The rows."""
-    live = LiveCluster(source, history, has_faults=has_faults)
+    live = LiveCluster(source, history)
     return (
         Operation(
             "describeLiveCluster",
@@ -203,15 +148,6 @@ def cluster_operations(
             PartitionGiven,
             PartitionDetails,
             live.describe_partition,
-        ),
-        Operation(
-            "injectFault",
-            "POST",
-            "/api/faults",
-            "Kill, restart, pause, resume, shut down, expire a session, cut a link, or heal.",
-            FaultGiven,
-            FaultDone,
-            live.inject_fault,
         ),
         Operation(
             "dumpLog",

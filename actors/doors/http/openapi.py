@@ -151,7 +151,10 @@ def _operation(
         ],
         "responses": _responses(operation, schema_of),
     }
-    if operation.method in IN_BODY:
+    if operation.read is not None:
+        one_of = {"application/json": {"schema": schema_of[_key(operation.given)]}}
+        described["requestBody"] = {"required": True, "content": one_of}
+    elif operation.method in IN_BODY:
         body = {name: schema for name, schema in properties.items() if name not in in_path}
         content = {
             "type": "object",

@@ -16,12 +16,15 @@ from actors.clients import SharedAdmin
 from actors.doors.http.answers import json
 from actors.doors.http.api import MAX_BODY_BYTES, add_operations, body_of
 from actors.doors.http.cluster_routes import cluster_operations
+from actors.doors.http.fault_routes import fault_operations
 from actors.doors.http.feed import Feed
 from actors.doors.http.guard import COOKIE, Guard, Refused
 from actors.doors.http.history import History
 from actors.doors.http.metrics import exposition
 from actors.doors.http.openapi import describe
+from actors.doors.http.scenario_routes import ScenarioDoor
 from actors.doors.http.source import Source
+from actors.faults.injector import Injector
 from actors.operations.table import OPERATIONS
 from runtime.websocket import is_loopback
 from runtime.world import Clock
@@ -68,8 +71,14 @@ class HttpServer:
         self._feed = Feed(source, self._history, clock, faults_enabled=self._has_faults)
         self._guard = Guard(host, token)
         self._token = token
-        own = cluster_operations(source, self._history, has_faults=self._has_faults)
-        self._operations = (*OPERATIONS, *own)
+        self._injector = Injector(source.faults)
+        self._scenarios = ScenarioDoor(source, has_faults=self._has_faults)
+        self._operations = (
+            *OPERATIONS,
+            *cluster_operations(source, self._history),
+            *fault_operations(self._injector, has_faults=self._has_faults),
+            *self._scenarios.operations(),
+        )
         self._description = describe(self._operations)
         self._files = {path.name: path.read_bytes() for path in sorted(PAGE.iterdir())}
         self._runner: web.AppRunner | None = None
@@ -100,6 +109,8 @@ class HttpServer:
         self._stop_listening()
         self._clients.close()
         await self._feed.close()
+        await self._scenarios.close()
+        await self._injector.close()
         if self._runner is not None:
             await self._runner.cleanup()
 

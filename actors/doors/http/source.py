@@ -9,6 +9,7 @@ from typing import Protocol
 
 from actors.clients import Clients
 from actors.faults.hand import Faults
+from actors.faults.stage import RealStage
 from actors.story import StoryEvent
 from actors.view import ClusterView
 from wire.observation import Metric
@@ -24,6 +25,10 @@ class Source(Clients, Protocol):
     @property
     def faults(self) -> Faults:
         """The hand that breaks and mends it."""
+
+    @property
+    def stage(self) -> RealStage:
+        """Where scenarios are played."""
 
     async def look(self, *, offsets: bool = False) -> ClusterView:
         """The cluster as it is."""

@@ -2,6 +2,7 @@ import re
 
 import pytest
 
+from actors.faults.vocabulary import KINDS
 from actors.operations.table import OPERATIONS
 from tests.support.fake_source import FakeSource, served
 
@@ -80,9 +81,19 @@ async def test_every_reference_leads_somewhere(document):
 
 
 async def test_a_field_of_a_body_is_described_once_and_not_if_it_is_in_the_address(document):
-    body = document["paths"]["/api/faults"]["post"]["requestBody"]
+    body = document["paths"]["/api/topics/{topic}/records"]["post"]["requestBody"]
     schema = body["content"]["application/json"]["schema"]
 
-    assert set(schema["properties"]) == {"fault", "broker", "other"}
-    assert schema["required"] == ["fault"]
+    assert "topic" not in schema["properties"]
     assert document["openapi"] == "3.1.0"
+
+
+async def test_every_fault_of_the_vocabulary_is_described_with_its_fields(document):
+    body = document["paths"]["/api/faults"]["post"]["requestBody"]
+    schema = body["content"]["application/json"]["schema"]
+    mapping = schema["discriminator"]["mapping"]
+
+    assert schema["discriminator"]["propertyName"] == "fault"
+    assert set(mapping) == set(KINDS)
+    drop = document["components"]["schemas"][mapping["drop"].rpartition("/")[2]]
+    assert set(drop["properties"]) == {"fault", *KINDS["drop"].__struct_fields__}

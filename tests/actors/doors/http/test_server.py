@@ -135,6 +135,10 @@ async def test_the_last_events_are_told_and_no_more_are_kept():
         ({"fault": "shut-down", "broker": 1}, ("shut_down", 1)),
         ({"fault": "expire-session", "broker": 1}, ("expire_session", 1)),
         ({"fault": "cut", "broker": 1, "other": 0}, ("cut", 1, 0)),
+        ({"fault": "cut", "broker": 1, "other": 2, "one_way": True}, ("cut", 1, 2, "one_way")),
+        ({"fault": "kill", "broker": "controller"}, ("kill", 1)),
+        ({"fault": "pause", "broker": "follower of orders-0"}, ("pause", 2)),
+        ({"fault": "stop-zookeeper"}, ("stop_zookeeper",)),
         ({"fault": "heal"}, ("heal",)),
     ],
 )
@@ -145,6 +149,7 @@ async def test_every_fault_can_be_had(given, done):
 
     assert source.faults.done == [done]
     assert answer["done"]
+    assert answer["number"] == (0 if given["fault"] == "heal" else 1)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +159,11 @@ async def test_every_fault_can_be_had(given, done):
         ({"fault": "kill"}, 400, "broker"),
         ({"fault": "cut", "broker": 1}, 400, "other"),
         ({"fault": "explode", "broker": 1}, 400, "explode"),
-        ({"fault": "kill", "broker": "1"}, 400, "broker"),
+        ({"fault": "kill", "broker": "1"}, 409, "'1' is no broker"),
+        ({"fault": "kill", "broker": "leader of bills-0"}, 409, "no partition bills-0"),
+        ({"fault": "drop", "message": "LeaderAndIsrs"}, 400, "LeaderAndIsr"),
+        ({"fault": "drop", "probability": 2}, 400, "probability"),
+        ({"fault": "heal", "number": 4}, 409, "there is no fault 4"),
         ({"fault": "kill", "broker": -1}, 400, "broker"),
         ({"fault": "kill", "broker": 1, "hard": True}, 400, "hard"),
         ({"broker": 1}, 400, "fault"),
