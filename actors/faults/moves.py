@@ -10,7 +10,7 @@ from actors.faults.invariant import Invariant
 from actors.faults.ledger import StateChange, TopicChange
 from wire.control import StopReplica
 from wire.ids import BrokerId, TopicPartition
-from wire.znodes import ReplicaAssignment
+from wire.znodes import ReplicaAssignment, TopicAssignment
 
 
 class MovesKeepWhatTheyNeed(Invariant):
@@ -40,6 +40,7 @@ class MovesKeepWhatTheyNeed(Invariant):
         """Judge a new assignment."""
         if change.before is None or change.after is None:
             return
+        self._judge_count(change, change.before, change.after)
         for number, after in change.after.partitions.items():
             before = change.before.partitions.get(number)
             if before is None or before == after:
@@ -50,6 +51,15 @@ class MovesKeepWhatTheyNeed(Invariant):
             self._arrived.pop(partition, None)
             if is_moving(after):
                 self._note(partition, after)
+
+    def _judge_count(
+        self, change: TopicChange, before: TopicAssignment, after: TopicAssignment
+    ) -> None:
+        """What was added meanwhile stays, unless the topic is on its way out (H27)."""
+        lost = sorted(before.partitions.keys() - after.partitions.keys())
+        if lost and broker_at(change.node) is not None and change.topic not in self.ledger.doomed:
+            where = TopicPartition(change.topic, lost[0])
+            self.found(f"{change.node} dropped it from its topic", partition=where)
 
     def _judge(
         self,

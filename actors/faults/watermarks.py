@@ -39,6 +39,7 @@ class HighWatermarksAreSound(Invariant):
         if isinstance(event, HighWatermarkMoved) and event.role == "leader":
             partition = TopicPartition(event.topic, event.partition)
             self._tell(partition, LeaderEpoch(event.leader_epoch), Offset(event.high_watermark))
+            self._judge_count(node, partition, Offset(event.high_watermark))
         elif isinstance(event, NodeStopped):
             self._fallen[node] = set()
             broker = broker_at(node)
@@ -52,6 +53,23 @@ class HighWatermarksAreSound(Invariant):
         for broker, out in self._out.items():
             if broker not in isr:
                 out.add(change.partition)
+
+    def _judge_count(self, node: str, partition: TopicPartition, moved_to: Offset) -> None:
+        """Too few in sync commit nothing: what one disk has may be lost with it (H41)."""
+        broker = broker_at(node)
+        known = None if broker is None else self.sight.cluster.nodes.get(broker)
+        replica = None if known is None else known.replica_manager.replicas.get(partition)
+        if broker is None or replica is None:
+            return
+        isr, replicas = replica.hosted.isr, replica.hosted.replicas
+        needed = min(replica.min_insync_replicas, len(replicas))
+        if len(isr) < needed:
+            self.found(
+                f"the high watermark moved while {isr} were in sync, and {needed} must be",
+                partition=partition,
+                brokers=(broker,),
+                offsets=(moved_to,),
+            )
 
     def _tell(self, partition: TopicPartition, epoch: LeaderEpoch, offset: Offset) -> None:
         key = (partition, epoch)

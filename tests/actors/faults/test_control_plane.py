@@ -61,6 +61,7 @@ from wire.trace import (
     ReplicaStateChanged,
     TransitionRefused,
 )
+from wire.znodes import TopicAssignment, TopicZNode
 
 PREFERRED = "PreferredReplicaPartitionLeaderElectionStrategy"
 KINDS = tuple(type(each) for each in control_plane())
@@ -691,6 +692,20 @@ async def test_a_replica_that_is_dropped_without_a_move_is_found(sim):
     planted.write_topic("broker-1", 1, 2)
 
     fires(planted, "I-14 orders-0: broker-1 moved")
+
+
+@pytest.mark.behaviour("I-14")
+async def test_a_partition_that_is_dropped_from_its_topic_is_found(sim):
+    planted = await Planted.with_topic(sim, MovesKeepWhatTheyNeed())
+    path = TopicZNode.path("orders")
+    topic = TopicZNode.decode("orders", planted.drive.tree.get(path).data)
+    grown = TopicAssignment(partitions={**topic.partitions, 1: topic.partitions[0]})
+
+    planted.commit("tool", Set(path, TopicZNode.encode(grown)))
+    planted.check()
+    planted.commit("broker-1", Set(path, TopicZNode.encode(topic)))
+
+    fires(planted, "I-14 orders-1: broker-1 dropped it from its topic")
 
 
 @pytest.mark.behaviour("I-15")

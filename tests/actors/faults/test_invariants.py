@@ -45,7 +45,14 @@ from wire.groups import (
 from wire.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
 from wire.message import PartitionResult
 from wire.records import Record, assign, encode_batch
-from wire.trace import IsrChanged, LeaderElected, NodeStopped, RecordsAppended, ReplicaRoleChanged
+from wire.trace import (
+    HighWatermarkMoved,
+    IsrChanged,
+    LeaderElected,
+    NodeStopped,
+    RecordsAppended,
+    ReplicaRoleChanged,
+)
 
 ORDERS = TopicPartition("orders", 0)
 ALL: tuple[type[Invariant], ...] = (
@@ -330,6 +337,22 @@ async def test_a_leaders_high_watermark_that_falls_is_found(scene_of):
     scene.replica(1).high_watermark = Offset(1)
 
     with pytest.raises(Violation, match=r"I-18 orders-0 on 1 at 1: .*fell from 3"):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-18")
+async def test_a_high_watermark_that_moves_while_too_few_are_in_sync_is_found(scene_of):
+    scene = await scene_of(HighWatermarksAreSound())
+    leader = scene.replica(1)
+    moved = HighWatermarkMoved("orders", 0, "leader", 0, 3)
+
+    leader.hosted = leader.hosted.with_isr((BrokerId(1), BrokerId(2)), PartitionEpoch(0))
+    scene.watched.invariants.on_event("broker-1", moved)
+    scene.check()
+    leader.hosted = leader.hosted.with_isr((BrokerId(1),), PartitionEpoch(0))
+    scene.watched.invariants.on_event("broker-1", moved)
+
+    with pytest.raises(Violation, match=r"I-18 orders-0 on 1 at 3: .* while \(1,\) were in sync"):
         scene.check()
 
 
