@@ -9,6 +9,7 @@ from actors.broker.replica import Replica
 from wire.data import (
     EARLIEST_TIMESTAMP_MS,
     LATEST_TIMESTAMP_MS,
+    MAX_TIMESTAMP_MS,
     ListOffsets,
     ListOffsetsPartition,
     ListOffsetsResponse,
@@ -76,7 +77,11 @@ def _find(replica: Replica, timestamp_ms: int, is_follower: bool) -> tuple[Offse
         if is_behind:
             raise OffsetNotAvailable(f"{replica.partition}: the high watermark is not known yet")
         return end, NO_TIMESTAMP_MS
-    found = None if replica.log is None else replica.log.offset_for_timestamp(timestamp_ms)
+    found = None
+    if replica.log is not None and timestamp_ms == MAX_TIMESTAMP_MS:
+        found = replica.log.offset_of_max_timestamp()
+    elif replica.log is not None:
+        found = replica.log.offset_for_timestamp(timestamp_ms)
     if found is None or found.offset >= end:
         if is_behind:
             raise OffsetNotAvailable(f"{replica.partition}: the high watermark is not known yet")

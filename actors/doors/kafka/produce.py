@@ -23,7 +23,7 @@ def serve(call: Call) -> None:
         transactional_id=request.transactional_id,
         partitions=tuple(
             ProducePartition(
-                TopicPartition(topic.name, each.index), memoryview(bytearray(each.records or b""))
+                TopicPartition(topic.name, each.index), memoryview(each.records or b"")
             )
             for topic in request.topic_data
             for each in topic.partition_data
