@@ -16,7 +16,7 @@ import msgspec
 from actors.cluster import LOOPBACK, Door, resolve
 from actors.faults.local import LocalFaults
 from actors.faults.vocabulary import AnyFault
-from actors.node import node_name
+from actors.names import node_name
 from actors.node_cluster import NodeCluster
 from actors.places import failures_as_sentences
 from actors.story import TELLERS, StoryEvent, listen

@@ -27,6 +27,7 @@ from actors.config import BrokerConfig
 from actors.controller.controller import Controller
 from actors.coordinator.coordinator import GroupCoordinator
 from actors.doors.kafka.door import KafkaDoor
+from actors.names import node_name
 from runtime.listener import Listener
 from runtime.ref import Ref
 from runtime.system import System
@@ -48,11 +49,6 @@ class NodeState(Enum):
     CONTROLLER = "RunningAsController"
     LEAVING = "PendingControlledShutdown"
     STOPPED = "NotRunning"
-
-
-def node_name(broker: int) -> str:
-    """A broker's address on the network and in the trace."""
-    return f"broker-{broker}"
 
 
 class Node:

@@ -18,7 +18,8 @@ from actors.client.producer import Producer
 from actors.conditions import WAKING, Condition, NotReached
 from actors.config import BrokerConfig, options_of
 from actors.doors.kafka.door import KAFKA
-from actors.node import Node, NodeState, node_name
+from actors.names import node_name
+from actors.node import Node, NodeState
 from actors.observing import broker_view, observe
 from actors.view import ClusterView, assemble
 from runtime.fault_log import FaultLog

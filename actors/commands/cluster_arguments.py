@@ -8,9 +8,10 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from actors.cluster import Door
+from actors.commands.parser import folder, whole
 from actors.properties import read_overrides, read_properties
 from actors.token import BadToken, token_of
 from runtime.websocket import is_loopback
@@ -22,27 +23,12 @@ HOST: Final = r"([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?"
 ZOOKEEPER: Final = re.compile(rf"{HOST}(,{HOST})*(/[^/\s]+)*/?")
 
 
-class Parser(argparse.ArgumentParser):
-    """argparse, with our exit code and without its page of usage."""
-
-    def error(self, message: str) -> NoReturn:
-        """One sentence."""
-        self.exit(1, f"{self.prog}: {message}; see {self.prog} --help\n")
-
-
 def zookeeper_hosts(text: str) -> str:
     """Where to look for ZooKeeper, as Kafka's zookeeper.connect."""
     ports = (int(each) for each in re.findall(r":([0-9]+)(?=[,/]|$)", text))
     if not ZOOKEEPER.fullmatch(text) or not all(1 <= each <= LAST_PORT for each in ports):
         raise argparse.ArgumentTypeError(f"{text!r} is not HOST:PORT, nor a list of such")
     return text
-
-
-def folder(text: str) -> Path:
-    """A folder by its name: an empty one, say of a variable that is not set, is none."""
-    if not text:
-        raise argparse.ArgumentTypeError("the folder has no name")
-    return Path(text)
 
 
 def port(text: str) -> int:
@@ -53,13 +39,6 @@ def port(text: str) -> int:
 def broker_id(text: str) -> int:
     """A broker's number."""
     return whole(text, 0, MOST_BROKER_ID)
-
-
-def whole(text: str, least: int, most: int) -> int:
-    """A whole number within a range."""
-    if not text.isdecimal() or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
-    return int(text)
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:

@@ -28,7 +28,7 @@ from actors.faults.vocabulary import (
     SkewClock,
     SlowDisk,
 )
-from actors.node import node_name
+from actors.names import node_name
 from actors.node_cluster import Universe
 from runtime.tampering import Rule, Treatment, WatchRule
 from wire.ids import TopicPartition

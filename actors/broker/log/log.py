@@ -213,12 +213,6 @@ class Log:
         with Storage(self.folder):
             return first_since(self._segments.all, timestamp_ms, self.log_start_offset)
 
-    def offset_of_max_timestamp(self) -> FoundOffset | None:
-        """The first record of the greatest time; None if no record has one."""
-        segments = self._segments.all
-        latest_ms = max((each.largest.timestamp_ms for each in segments), default=NO_TIMESTAMP_MS)
-        return self.offset_for_timestamp(latest_ms) if latest_ms >= 0 else None
-
     # --- shortening ---------------------------------------------------------------------------
 
     def truncate_to(self, offset: Offset) -> bool:

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from actors.doors.kafka.call import Api, Call
 from actors.doors.kafka.shapes import by_topic, milliseconds
-from runtime.tcp import DEFAULT_LIMITS
+from runtime.tcp_connection import DEFAULT_LIMITS
 from wire.data import Produce, ProducePartition, ProduceResponse, ProduceResult
 from wire.errors import ErrorCode
 from wire.ids import TopicPartition
