@@ -26,6 +26,8 @@ from actors.doors.kafka import (
     metadata,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
 )
 from actors.doors.kafka.call import Api
 
@@ -34,6 +36,7 @@ APIS: Final[tuple[Api, ...]] = (
     fetch.API,
     list_offsets.API,
     metadata.API,
+    sasl_handshake.API,
     api_versions.API,
     create_topics.API,
     delete_topics.API,
@@ -42,6 +45,7 @@ APIS: Final[tuple[Api, ...]] = (
     describe_configs.API,
     alter_configs.API,
     describe_log_dirs.API,
+    sasl_authenticate.API,
     create_partitions.API,
     elect_leaders.API,
     incremental_alter_configs.API,
