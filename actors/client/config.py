@@ -91,6 +91,7 @@ class ConsumerConfig:
     retry_backoff_ms: int = 100
     metadata_max_age_ms: int = 300_000
     # --- of a member of a group
+    client_id: str = ""  # who it is, for those who look after groups
     group_instance_id: str | None = None
     session_timeout_ms: int = 45_000
     heartbeat_interval_ms: int = 3_000

@@ -138,6 +138,23 @@ class GroupOffsets:
             raise
         return response
 
+    async def ask(
+        self,
+        request: Request[Response],
+        code_of: Callable[[Response], ErrorCode],
+        deadline: Deadline,
+    ) -> Response:
+        """Ask the coordinator until it answers; what cannot pass is raised."""
+
+        async def attempt(coordinator: BrokerId, within_ms: float) -> Response:
+            response = await self._connection.call(coordinator, request, within_ms)
+            code = code_of(response)
+            if code is not ErrorCode.NONE:
+                raise exception_of(code)(f"group {self._group_id!r:.100}: {code.name}")
+            return response
+
+        return await self._with_coordinator(attempt, deadline)
+
     # --------------------------------------------------------------------------------------------
 
     def _failed(self, error: ApiError) -> None:

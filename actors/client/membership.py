@@ -185,6 +185,7 @@ class GroupMembership:
                 rebalance_timeout_ms=self._config.max_poll_interval_ms,
                 member_id=identity.member_id,
                 group_instance_id=self._config.group_instance_id,
+                client_id=self._config.client_id,
                 protocols=tuple(JoinProtocol(each, metadata) for each in self._config.assignors),
             ),
             self._config.request_timeout_ms,  # then it asks once more, and goes on waiting
