@@ -44,7 +44,6 @@ MEMBER_COLUMNS = (
     "ASSIGNMENT",
 )
 UNKNOWN = "-"
-EMPTY = "Empty"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -127,8 +126,6 @@ async def _describe(clients: Clients, given: argparse.Namespace) -> None:
         if each is not found[0]:
             say()
         table = state_table if given.state else member_table if given.members else group_table
-        if table is group_table and each.state == EMPTY:
-            warn(f"consumer-groups: group {each.group} has no active members")
         for line in table(each):
             say(line)
 

@@ -52,6 +52,10 @@ LEAST = {
     "offsets_retention_minutes": 1,
     "offsets_retention_check_interval_ms": 1,
     "offsets_load_buffer_size": 1,
+    "group_min_session_timeout_ms": 1,
+    "group_max_session_timeout_ms": 1,
+    "group_initial_rebalance_delay_ms": 0,
+    "group_max_size": 1,
 }
 MAX_INT32 = 2_147_483_647
 MOST = {
@@ -68,7 +72,7 @@ CHOSEN = {"offsets_commit_required_acks": (-1, 0, 1)}
 FOREVER = 9_223_372_036_854_775_807
 
 
-def test_the_defaults_are_kafkas_but_for_the_session_timeout_and_a_key_of_our_own():
+def test_the_defaults_are_kafkas_but_for_two_times_and_a_key_of_our_own():
     config = BrokerConfig(broker_id=1)
 
     assert {each.name: getattr(config, each.name) for each in fields(config)} == {
@@ -303,3 +307,8 @@ def test_a_config_does_not_change():
 
     with pytest.raises(FrozenInstanceError):
         config.num_partitions = 3
+
+
+def test_the_shortest_session_is_no_longer_than_the_longest():
+    with pytest.raises(BadConfig, match=r"group\.min\.session\.timeout\.ms is 9"):
+        BrokerConfig(broker_id=1, group_min_session_timeout_ms=9, group_max_session_timeout_ms=8)
