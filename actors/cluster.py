@@ -11,17 +11,23 @@ from typing import Any, Final, Self
 
 from msgspec import Struct
 
+from actors.config import BadConfig
+from actors.doors.kafka.credentials import Credentials
 from actors.node_cluster import LISTENER, POLL_MS, Announce, NodeCluster, settings_of
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
 from runtime.keeper import Keeper, KeeperError
 from runtime.real import RealProcess
 from runtime.simulation.simulator import Simulator
+from runtime.websocket import is_loopback
 from wire.data import Fetch
 from wire.errors import MalformedZNode
 from wire.groups import Heartbeat
 from wire.ids import BrokerId
 from wire.znodes import BrokerIdZNode
+
+LAST_PORT: Final = 65_535
+TOKEN_USER: Final = "understudy"  # the name by which Kafka's clients show the token
 
 
 class Door(Struct, frozen=True):
@@ -30,6 +36,24 @@ class Door(Struct, frozen=True):
     host: str = "127.0.0.1"
     advertised_host: str | None = None  # what others are told, if it is another
     token: str | None = None
+    users: tuple[tuple[str, str], ...] = ()  # names and passwords of Kafka's clients
+    users_file: Path | None = None  # where they are from
+    kafka_port: int = 0  # of the first broker, for Kafka's clients; the next has the next one
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What Kafka's clients must show; elsewhere than on loopback the token, if nothing else."""
+        users = dict(self.users)
+        if not users and not is_loopback(self.host):
+            users = {TOKEN_USER: self.token or ""}
+        return Credentials(users) if users else None
+
+    def kafka_port_of(self, number: int) -> int:
+        """Of the broker of this number, counted from 0; 0: any that is free."""
+        port = self.kafka_port and self.kafka_port + number
+        if port > LAST_PORT:
+            raise BadConfig(f"--kafka-port is {self.kafka_port}: there is no port {port}")
+        return port
 
 
 LOOPBACK: Final = Door()
@@ -75,6 +99,10 @@ class Cluster(NodeCluster):
             racks=racks,
             announce=announce,
         )
+        self._credentials = door.credentials
+        self._kafka_ports = {
+            broker: door.kafka_port_of(number) for number, broker in enumerate(self.brokers)
+        }
 
     async def stop_zookeeper(self) -> None:
         """Kill ZooKeeper, if it is ours; what it has written stays."""

@@ -24,17 +24,17 @@ from actors.conditions import Condition, NotReached
 from actors.config import BrokerConfig
 from actors.faults.hand import FaultRefused
 from actors.faults.process_hand import ProcessHand
-from actors.node import node_name
+from actors.names import node_name
 from actors.node_cluster import LOOK_AGAIN_MS, WAIT_MS, Announce, settings_of
 from actors.remote import RemoteCluster
 from actors.story import Story, StoryEvent
 from actors.token import VARIABLE
 from actors.view import ClusterView, assemble
 from runtime.child import Child
+from runtime.clock import RealClock, new_run, real_trace
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
 from runtime.main import Sentence
-from runtime.real import RealClock, new_run, real_trace
 from runtime.tasks import Bell, Promise, Tasks, all_of
 from runtime.world import Clock
 from wire.errors import ApiError, MalformedMessage
@@ -196,7 +196,9 @@ class ProcessCluster:
         folder = self._folder.path / node_name(life.broker)
         arguments = ["--id", str(life.broker), "--zookeeper", self.zookeeper]
         arguments += ["--data", str(folder), "--port", str(life.port), "--supervised"]
-        arguments += ["--host", self._door.host]
+        arguments += ["--host", self._door.host, "--kafka-port", str(self._kafka_port(life))]
+        if self._door.users_file is not None:
+            arguments += ["--sasl-file", str(self._door.users_file)]
         if self._door.advertised_host is not None:
             arguments += ["--advertised-host", self._door.advertised_host]
         for name, value in self._settings.items():
@@ -207,6 +209,12 @@ class ProcessCluster:
             arguments += ["--trace", str(self._trace), "--trace-run", self._run]
         return arguments
 
+    def _kafka_port(self, life: BrokerLife) -> int:
+        """The one it had, or is to have."""
+        if life.kafka:
+            return int(life.kafka.rpartition(":")[2])
+        return self._door.kafka_port_of(self.brokers.index(life.broker))
+
     async def await_ready(self, broker: int) -> Ready:
         """Wait until a broker that was started is registered, or has ended instead."""
         life = self.lives[broker]
@@ -214,6 +222,7 @@ class ProcessCluster:
             raise Sentence(f"broker {broker} is not up after {START_MS // 1000} s")
         ready = await life.ready
         life.address, life.port = ready.address, int(ready.address.rpartition(":")[2])
+        life.kafka = ready.kafka
         return ready
 
     async def _await_end(self, life: BrokerLife, child: Child) -> None:
@@ -324,6 +333,11 @@ class ProcessCluster:
         """Where the brokers that are up can be reached, by their names."""
         up = (life for life in self.lives.values() if life.is_alive and life.port)
         return {node_name(life.broker): life.address for life in up}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What any Kafka client is given to begin with: the brokers that are up."""
+        return ",".join(each.kafka for each in self.lives.values() if each.is_alive and each.kafka)
 
     def log_folder(self, broker: int) -> Path | None:
         """Where a broker's logs are."""

@@ -14,7 +14,9 @@ from wire.admin import (
     AlterPartitionReassignments,
     CreatePartitions,
     CreateTopics,
+    DeleteRecords,
     DeleteTopics,
+    DescribeLogDirs,
     ElectLeaders,
     ListPartitionReassignments,
 )
@@ -58,6 +60,8 @@ ROUTES: Final[Mapping[type[Message], str]] = {
     OffsetForLeaderEpoch: "replica-manager",
     Metadata: "replica-manager",
     DescribeCluster: "replica-manager",
+    DeleteRecords: "replica-manager",
+    DescribeLogDirs: "replica-manager",
     FindCoordinator: "group-coordinator",
     OffsetCommit: "group-coordinator",
     OffsetFetch: "group-coordinator",

@@ -15,6 +15,7 @@ from typing import Final, assert_never
 from actors.administration.auto_topics import OFFSETS_TOPIC
 from actors.asked import Asked, refusal
 from actors.broker.administrator import AutoCreateTopics
+from actors.broker.deleting import DeleteRecordsOver
 from actors.broker.fence import Fence
 from actors.broker.fetchers import Fetchers
 from actors.broker.fetching import Fetched
@@ -30,6 +31,7 @@ from actors.broker.in_sync import (
 )
 from actors.broker.leading import Leading, LogDirOffline, ProduceOver
 from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
+from actors.broker.log_dirs import describe_log_dirs
 from actors.broker.metadata import AwaitMetadata, MetadataCache, MetadataWaits, WaitOver
 from actors.broker.meters import Meters
 from actors.broker.missing_topics import describe_or_create
@@ -47,14 +49,11 @@ from runtime.keeper import KeeperError
 from runtime.ref import Outcome, Receiver
 from runtime.system import System
 from runtime.world import World
+from wire.admin import DeleteRecords, DescribeLogDirs
 from wire.admin_znodes import LogDirEventNotificationZNode
 from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata, UpdateMetadataResponse
 from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
-from wire.errors import (
-    ApiError,
-    KafkaStorageError,
-    UnsupportedVersion,
-)
+from wire.errors import ApiError, KafkaStorageError, UnsupportedVersion
 from wire.ids import (
     UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
@@ -110,6 +109,7 @@ Message = (
     | Fetched
     | FetchOver
     | ProduceOver
+    | DeleteRecordsOver
     | AppendRecords
     | ReadRecords
     | AwaitMetadata
@@ -209,8 +209,8 @@ class ReplicaManager(Actor):
                 self._upkeep.appended(result.partition for _, result in message.found)
             case FetchOver():
                 self.leading.serving.fetch_over(message)
-            case ProduceOver():
-                self.leading.purgatory.time_out(message.waiting)
+            case ProduceOver() | DeleteRecordsOver():
+                self.leading.over(message)
             case AppendRecords():
                 await self.leading.append_local(message)
                 self._upkeep.appended((message.partition,))
@@ -298,6 +298,10 @@ class ReplicaManager(Actor):
                     asked.answer(ends_of_epochs(request, self.leading.led))
                 case Metadata():
                     asked.answer(self._describe(request))
+                case DeleteRecords():
+                    self.leading.delete_records(asked, request)
+                case DescribeLogDirs():
+                    asked.answer(describe_log_dirs(request, self._world, self.hosting))
                 case DescribeCluster():
                     asked.answer(self.cache.describe_cluster(request.listener))
                 case _:
@@ -356,6 +360,7 @@ class ReplicaManager(Actor):
         if gone and self.coordinator is not None:
             self.coordinator.tell(TopicsDeleted(gone))
         self.waits.look()
+        self.leading.deleting.look_at_all(self.replicas)
 
     def _describe(self, request: Metadata) -> MetadataResponse:
         """What a client may know; a topic that is not there may be on its way then."""

@@ -16,16 +16,14 @@ import msgspec
 
 from actors.administration.names import check_topic_name
 from actors.commands.cluster_arguments import (
-    Parser,
     add_door,
     add_settings,
     door_of,
-    folder,
     port,
     settings_of,
-    whole,
     zookeeper_hosts,
 )
+from actors.commands.parser import Parser, folder, whole
 from actors.config import BadConfig
 from actors.load import LoadReport
 from actors.serve import BUG, ServeOptions, TopicWanted, Up, serve
@@ -42,6 +40,7 @@ SIGNS: Final = {"good": "+", "info": " ", "warning": "!", "bad": "✗"}
 COLOURS: Final = {"good": "32", "info": "0", "warning": "33", "bad": "31"}
 SUGGESTED: Final = ("orders", *(f"orders-{number}" for number in range(2, 100)))
 TABLE_BROKERS: Final = 20  # more are not listed one by one
+SHOWN_SERVERS: Final = 3
 LOAD_LINE_S: Final = 5  # how often the rate is printed where lines cannot be written over
 
 
@@ -157,6 +156,7 @@ class JsonTeller:
             "up",
             zookeeper=up.zookeeper,
             page=up.page,
+            bootstrap_servers=up.bootstrap_servers,
             controller=up.view.controller,
             controller_epoch=up.view.controller_epoch,
             brokers=list(up.view.brokers.values()),
@@ -197,6 +197,7 @@ class PlainTeller:
             self._say(line)
         self._say("")
         self._say(f"  live page   {up.page}")
+        self._say(f"  bootstrap   {_some(up.bootstrap_servers)}")
         first = next(iter(view.brokers.values())).address
         self._say("")
         self._say("  try next, in another terminal:")
@@ -241,6 +242,11 @@ class PlainTeller:
             self._has_line = False
         self._stream.write(line + "\n")
         self._stream.flush()
+
+
+def _some(servers: str) -> str:
+    """The addresses for Kafka's clients; of very many only the first, which are enough."""
+    return ",".join(servers.split(",")[:SHOWN_SERVERS])
 
 
 def broker_table(brokers: Sequence[BrokerView] | Any, controller_epoch: int) -> list[str]:

@@ -9,7 +9,8 @@ from actors.broker.replica_manager import LogDirFailed
 from actors.cluster import SimulatedCluster
 from actors.controller.context import ControllerContext
 from actors.controller.reign import Reign
-from actors.node import Node, node_name
+from actors.names import node_name
+from actors.node import Node
 from runtime.keeper import Keeper, Operation, Written
 from runtime.simulation.simulator import Simulator
 from runtime.simulation.zookeeper import Session

@@ -4,7 +4,7 @@ import asyncio
 
 from actors.coordinator.offsets import partition_for
 from actors.coordinator.records import OFFSETS_TOPIC, decode_changes
-from actors.node import node_name
+from actors.names import node_name
 from tests.support.data import batches_on
 from tests.support.drive import Drive
 from wire.errors import ApiError
