@@ -27,7 +27,7 @@ from actors.config import BrokerConfig
 from actors.controller.controller import Controller
 from actors.coordinator.coordinator import GroupCoordinator
 from actors.doors.kafka.credentials import Credentials
-from actors.doors.kafka.door import KafkaDoor
+from actors.doors.kafka.door import IsOpen, KafkaDoor
 from actors.names import node_name
 from runtime.listener import Listener
 from runtime.ref import Ref
@@ -150,7 +150,7 @@ class Node:
                 self._tamper,
                 self._credentials,
             )
-            self.system.start("kafka-door", door)
+            await self.system.start("kafka-door", door).ask(IsOpen())
         if self.state is NodeState.STARTING:
             self._become(NodeState.RUNNING)
         return epoch

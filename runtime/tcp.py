@@ -44,7 +44,6 @@ class TcpListener:
         self.is_paused = False
         self._socket: socket.socket | None = None
         self._server: asyncio.Server | None = None
-        self._opening: asyncio.Task[None] | None = None
         self._sweeper: asyncio.TimerHandle | None = None
         self._empty: asyncio.Future[None] | None = None  # done once nobody is connected any more
 
@@ -67,13 +66,10 @@ class TcpListener:
             raise
         self._socket, self.port = bound, bound.getsockname()[1]
 
-    def serve(self, converse: Converse) -> None:
+    async def serve(self, converse: Converse) -> None:
         """Talk to whoever comes from now on."""
-        self.converse = converse
-        self._opening = asyncio.get_running_loop().create_task(self._open())
-
-    async def _open(self) -> None:
         assert self._socket is not None, "it is bound"
+        self.converse = converse
         loop = asyncio.get_running_loop()
         self._server = await loop.create_server(
             lambda: TcpConnection(self), sock=self._socket, backlog=BACKLOG
@@ -113,8 +109,6 @@ class TcpListener:
             self._sweeper = None
 
     def _stop_listening(self) -> None:
-        if self._opening is not None:
-            self._opening.cancel()
         if self._server is not None:
             self._server.close()
             self._server = None

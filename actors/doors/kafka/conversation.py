@@ -188,8 +188,9 @@ class Conversation:
                 self._caller.send(first.answered)
         if self._next is not None and self._may_begin(self._next[0]):
             following, self._next = self._next, None
-            self._caller.go_on()
             self._resume(following)
+            if self._next is None:
+                self._caller.go_on()
 
     def _resume(self, following: tuple[Api, Header, memoryview]) -> None:
         try:

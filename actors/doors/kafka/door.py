@@ -39,7 +39,12 @@ class Begin:
     call: Call
 
 
-DoorMessage = Begin | Exception
+@dataclass(frozen=True)
+class IsOpen:
+    """Node → door: answered once callers can come in."""
+
+
+DoorMessage = Begin | IsOpen | Exception
 
 
 class KafkaDoor(Actor):
@@ -68,13 +73,15 @@ class KafkaDoor(Actor):
 
     async def on_start(self) -> None:
         """Open."""
-        self._place.serve(self._converse)
+        await self._place.serve(self._converse)
 
     async def on_receive(self, message: DoorMessage) -> None:
         """A bug in the door takes the node down, as any other."""
         match message:
             case Begin():
                 message.conversation.begin_late(message.call)
+            case IsOpen():
+                pass
             case _:
                 raise message
 

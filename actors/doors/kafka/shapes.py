@@ -27,9 +27,17 @@ from wire.ids import TopicId, TopicPartition
 MOST_WORDS: Final = 1_000  # of an error message: a name in it may be as long as a string can be
 _FLEXIBLE_REQUEST: Final = 2
 _FLEXIBLE_RESPONSE: Final = 1
-# What kio raises for bytes that are no message; RecursionError and MemoryError for those that
-# would be a very large one.
-NO_MESSAGE: Final = (SerialError, ValueError, OverflowError, RecursionError, MemoryError, TypeError)
+# What kio raises for bytes that are no message: LookupError for tags that it does not know, and
+# RecursionError and MemoryError for those that would be a very large one.
+NO_MESSAGE: Final = (
+    SerialError,
+    ValueError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+    TypeError,
+)
 
 Fill = Callable[[Any], Any]
 
