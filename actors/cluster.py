@@ -22,6 +22,7 @@ from runtime.simulation.simulator import Simulator
 from runtime.websocket import is_loopback
 from wire.data import Fetch
 from wire.errors import MalformedZNode
+from wire.groups import Heartbeat
 from wire.ids import BrokerId
 from wire.znodes import BrokerIdZNode
 
@@ -190,7 +191,8 @@ class SimulatedCluster(NodeCluster):
         racks: Mapping[int, str] | None = None,
     ) -> None:
         self.simulator = simulator
-        simulator.routine |= {Fetch.__name__}  # followers ask for ever
+        # Followers and members ask for ever.
+        simulator.routine |= {Fetch.__name__, Heartbeat.__name__}
         timeout_ms = round(simulator.zookeeper.session_timeout_ms)
         super().__init__(
             simulator,
