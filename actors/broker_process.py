@@ -97,6 +97,7 @@ class OneBroker(NodeCluster):
         self.brokers = (options.broker,)
         self._ports[options.broker] = options.port
         self._kafka_ports[options.broker] = options.door.kafka_port
+        self._credentials = options.door.credentials
 
 
 async def serve_broker(options: BrokerOptions, *, is_supervised: bool, as_json: bool) -> int:

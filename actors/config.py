@@ -259,7 +259,6 @@ _AT_MOST: Final = {  # what a topic could not hold either
     "log_cleaner_min_cleanable_ratio": 1,
     "message_max_bytes": _MAX_INT32,
     "offsets_topic_segment_bytes": _MAX_INT32,
-    "group_min_session_timeout_ms": _MAX_INT32,
     "group_max_session_timeout_ms": _MAX_INT32,
     "group_initial_rebalance_delay_ms": _MAX_INT32,
     "group_max_size": _MAX_INT32,

@@ -223,6 +223,8 @@ class ProcessCluster:
         arguments = ["--id", str(life.broker), "--zookeeper", self.zookeeper]
         arguments += ["--data", str(folder), "--port", str(life.port), "--supervised"]
         arguments += ["--host", self._door.host, "--kafka-port", str(self._kafka_port(life))]
+        if self._door.users_file is not None:
+            arguments += ["--sasl-file", str(self._door.users_file)]
         if self._door.advertised_host is not None:
             arguments += ["--advertised-host", self._door.advertised_host]
         for name, value in self._settings.items():

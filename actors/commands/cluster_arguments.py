@@ -13,7 +13,7 @@ from typing import Any, Final
 from actors.cluster import Door
 from actors.commands.parser import folder, whole
 from actors.properties import read_overrides, read_properties
-from actors.token import BadToken, token_of
+from actors.token import BadToken, token_of, users_of
 from runtime.websocket import is_loopback
 
 LAST_PORT: Final = 65_535
@@ -66,6 +66,12 @@ def add_door(parser: argparse.ArgumentParser) -> None:
         help="for Kafka's clients; the next broker has the next one; default: free ones",
     )
     parser.add_argument(
+        "--sasl-file",
+        type=Path,
+        metavar="FILE",
+        help="NAME:PASSWORD a line: Kafka's clients log in, by PLAIN or SCRAM-SHA-256",
+    )
+    parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
@@ -83,7 +89,14 @@ def door_of(given: argparse.Namespace) -> Door:
             )
         if given.host in EVERYWHERE and given.advertised_host is None:
             raise BadToken(f"{given.host} is no address to be reached at: give --advertised-host")
-    return Door(given.host, given.advertised_host, token, given.kafka_port)
+    return Door(
+        given.host,
+        given.advertised_host,
+        token,
+        users=users_of(given.sasl_file),
+        users_file=given.sasl_file,
+        kafka_port=given.kafka_port,
+    )
 
 
 def settings_of(given: argparse.Namespace, name: str) -> dict[str, Any]:

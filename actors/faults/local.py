@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from actors.faults.addressed import Addressed
 from actors.faults.hand import FaultRefused
+from actors.faults.requests import AddressedRequests
 from actors.faults.vocabulary import (
     Delay,
     DelayWatch,
@@ -25,6 +26,7 @@ from actors.faults.vocabulary import (
     LoseUnsynced,
     LoseWatch,
     OnLink,
+    OnRequest,
     RefuseZooKeeper,
     Reorder,
     SkewClock,
@@ -32,7 +34,7 @@ from actors.faults.vocabulary import (
 )
 from actors.names import node_name
 from actors.node_cluster import Universe
-from runtime.tampering import Refusal, Rule, Treatment, WatchRule
+from runtime.tampering import Refusal, RequestRule, Rule, Treatment, WatchRule
 from wire.ids import TopicPartition
 
 TREATMENTS: Final[dict[type[OnLink], Treatment]] = {
@@ -58,6 +60,9 @@ class LocalFaults:
         """Break it; whom it names is a number by now."""
         if isinstance(fault, OnLink):
             self._undo[number] = self._tamper(fault, number)
+            return
+        if isinstance(fault, OnRequest):
+            self._undo[number] = self._tamper_requests(fault, number)
             return
         assert isinstance(fault, Local), f"{fault} is not done here"
         assert isinstance(fault.broker, int), "it was resolved"
@@ -95,6 +100,12 @@ class LocalFaults:
         rule = Rule(wants, TREATMENTS[type(fault)], delay_ms)
         self._universe.tamper.add(rule)
         return lambda: self._universe.tamper.remove(rule)
+
+    def _tamper_requests(self, fault: OnRequest, number: int) -> Undo:
+        wants = AddressedRequests(fault, self._universe.random(f"fault/{number}"))
+        rules, rule = self._universe.tamper.requests, RequestRule(wants, fault)
+        rules.append(rule)
+        return lambda: rules.remove(rule) if rule in rules else None
 
     def _break_zookeeper(self, fault: Local, node: str) -> Undo | None:
         universe, tamper = self._universe, self._universe.watch_tamper(node)

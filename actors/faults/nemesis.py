@@ -113,6 +113,7 @@ def random_scenario(
     *,
     faults: int = FAULTS,
     records: int = RECORDS,
+    members: int = 0,
     overrides: dict[str, Any] | None = None,
 ) -> Scenario:
     """The scenario of a seed; the dice are that seed's."""
@@ -132,7 +133,7 @@ def random_scenario(
         worlds=("simulated",),
         overrides=OVERRIDES | _varied(chance) | (overrides or {}),
         topics=topics,
-        load=Load(records=records, over_ms=max(2_000, total_ms), groups=True),
+        load=Load(records=records, over_ms=max(2_000, total_ms), groups=True, members=members),
         steps=steps,
     )
 

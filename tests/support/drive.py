@@ -119,7 +119,10 @@ class Drive:
         """
         lag = {"replica_lag_time_max_ms": 3_600_000}
         options["overrides"] = lag | dict(options.get("overrides") or {})
+        watch = options.pop("watch", None)  # given the cluster before anything happens
         drive = cls(sim, SimulatedCluster(sim, brokers=brokers, **options))
+        if watch is not None:
+            watch(drive.cluster)
         await drive.keeper.start()
         for broker in drive.cluster.brokers:
             await drive.cluster.start_broker(broker)

@@ -19,17 +19,18 @@ from wire.errors import (
     exception_of,
 )
 from wire.ids import NO_PRODUCER_ID, LeaderEpoch, Offset
+from wire.packing import Compression
 from wire.records import (
     HEADER_BYTES,
     BatchHeader,
     Buffer,
-    Compression,
     RecordBatch,
     assign,
     batches,
     decode_header,
     decode_records,
     stamp_append_time,
+    unpacked,
     verify,
 )
 
@@ -170,8 +171,18 @@ def _check_from_producer(batch: RecordBatch, config: LogConfig) -> None:
         compression = header.compression
     except CorruptRecordBatch as error:
         raise InvalidRecord(str(error)) from error
-    if config.is_compacted and compression is Compression.NONE:
+    if config.is_compacted:
         _check_keys(batch)
+    elif compression is not Compression.NONE:
+        _check_packing(batch)
+
+
+def _check_packing(batch: RecordBatch) -> None:
+    """What cannot be unpacked could be read by nobody."""
+    try:
+        unpacked(batch)
+    except CorruptRecordBatch as error:  # its CRC is right: to send it again would not help
+        raise InvalidRecord(str(error)) from error
 
 
 def _check_stamp(header: BatchHeader, batches_sent: int) -> None:
@@ -187,6 +198,7 @@ def _check_stamp(header: BatchHeader, batches_sent: int) -> None:
 
 def _check_keys(batch: RecordBatch) -> None:
     """Compaction keeps the last record of a key, so each must have one."""
+    _check_packing(batch)
     for record in decode_records(batch):
         if record.key is None:
             raise InvalidRecord("a record without a key, for a log that is compacted")

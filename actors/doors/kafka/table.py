@@ -36,6 +36,8 @@ from actors.doors.kafka import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    sasl_authenticate,
+    sasl_handshake,
     sync_group,
 )
 from actors.doors.kafka.call import Api
@@ -54,6 +56,7 @@ APIS: Final[tuple[Api, ...]] = (
     sync_group.API,
     describe_groups.API,
     list_groups.API,
+    sasl_handshake.API,
     api_versions.API,
     create_topics.API,
     delete_topics.API,
@@ -62,13 +65,14 @@ APIS: Final[tuple[Api, ...]] = (
     describe_configs.API,
     alter_configs.API,
     describe_log_dirs.API,
+    sasl_authenticate.API,
     create_partitions.API,
+    delete_groups.API,
     elect_leaders.API,
     incremental_alter_configs.API,
     alter_partition_reassignments.API,
     list_partition_reassignments.API,
-    describe_cluster.API,
-    delete_groups.API,
     offset_delete.API,
+    describe_cluster.API,
 )
 BY_KEY: Final[Mapping[int, Api]] = {each.key: each for each in APIS}
