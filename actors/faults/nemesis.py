@@ -88,6 +88,7 @@ def random_scenario(
     faults: int = FAULTS,
     records: int = RECORDS,
     overrides: dict[str, Any] | None = None,
+    idempotence: bool = False,
 ) -> Scenario:
     """The scenario of a seed; the dice are that seed's."""
     topics = (
@@ -106,7 +107,9 @@ def random_scenario(
         worlds=("simulated",),
         overrides=OVERRIDES | (overrides or {}),
         topics=topics,
-        load=Load(records=records, over_ms=max(2_000, total_ms), groups=True),
+        load=Load(
+            records=records, over_ms=max(2_000, total_ms), groups=True, idempotence=idempotence
+        ),
         steps=steps,
     )
 
