@@ -22,6 +22,7 @@ class BrokerLife:
         self.is_leaving = False
         self.port = 0
         self.address = ""  # where it listens, or did
+        self.kafka = ""  # and where for Kafka's clients
         self.seen: ObserveResponse | None = None
         self.is_silent = False
 

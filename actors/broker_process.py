@@ -33,6 +33,7 @@ class Ready(msgspec.Struct, tag=True, frozen=True):
 
     address: str
     broker_epoch: int
+    kafka: str = ""  # where Kafka's clients find it
 
 
 class Happened(msgspec.Struct, tag=True, frozen=True):
@@ -85,6 +86,7 @@ class OneBroker(NodeCluster):
         super().__init__(process, brokers=1, overrides=options.overrides, racks=racks)
         self.brokers = (options.broker,)
         self._ports[options.broker] = options.port
+        self._kafka_ports[options.broker] = options.door.kafka_port
 
 
 async def serve_broker(options: BrokerOptions, *, is_supervised: bool, as_json: bool) -> int:
@@ -124,7 +126,7 @@ async def _serve(
     tasks = Tasks(down.fail)
     try:
         node = await cluster.start_broker(broker)
-        say(Ready(node.address, node.broker_epoch))
+        say(Ready(node.address, node.broker_epoch, cluster.bootstrap_servers))
 
         async def watch() -> None:
             down.keep(await node.system.down())
@@ -172,7 +174,10 @@ def _say_json(said: Said) -> None:
 
 def _say_calmly(said: Said) -> None:
     if isinstance(said, Ready):
-        line = f"the broker is up at {said.address}, epoch {said.broker_epoch}; Ctrl-C stops it"
+        line = (
+            f"the broker is up at {said.address}, for Kafka's clients at {said.kafka}, "
+            f"epoch {said.broker_epoch}; Ctrl-C stops it"
+        )
     elif isinstance(said, Left) or said.event.is_part:
         return
     else:

@@ -11,6 +11,7 @@ from typing import Any, Final, Self
 
 from msgspec import Struct
 
+from actors.config import BadConfig
 from actors.node_cluster import LISTENER, POLL_MS, Announce, NodeCluster, settings_of
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
@@ -22,6 +23,8 @@ from wire.errors import MalformedZNode
 from wire.ids import BrokerId
 from wire.znodes import BrokerIdZNode
 
+LAST_PORT: Final = 65_535
+
 
 class Door(Struct, frozen=True):
     """Where brokers listen; elsewhere than on loopback whoever calls must show the token."""
@@ -29,6 +32,14 @@ class Door(Struct, frozen=True):
     host: str = "127.0.0.1"
     advertised_host: str | None = None  # what others are told, if it is another
     token: str | None = None
+    kafka_port: int = 0  # of the first broker, for Kafka's clients; the next has the next one
+
+    def kafka_port_of(self, number: int) -> int:
+        """Of the broker of this number, counted from 0; 0: any that is free."""
+        port = self.kafka_port and self.kafka_port + number
+        if port > LAST_PORT:
+            raise BadConfig(f"--kafka-port is {self.kafka_port}: there is no port {port}")
+        return port
 
 
 LOOPBACK: Final = Door()
@@ -74,6 +85,9 @@ class Cluster(NodeCluster):
             racks=racks,
             announce=announce,
         )
+        self._kafka_ports = {
+            broker: door.kafka_port_of(number) for number, broker in enumerate(self.brokers)
+        }
 
     async def stop_zookeeper(self) -> None:
         """Kill ZooKeeper, if it is ours; what it has written stays."""

@@ -11,7 +11,7 @@ from typing import Final
 
 from actors.administration.auto_topics import OFFSETS_TOPIC
 from actors.broker.administrator import Administrator, AutoCreateTopics, OfficeChanged
-from actors.broker.api import Api
+from actors.broker.api import ROUTES, Api
 from actors.broker.config_watcher import ConfigWatcher
 from actors.broker.registration import (
     BrokerIdTaken,
@@ -21,11 +21,14 @@ from actors.broker.registration import (
     Registration,
 )
 from actors.broker.replica_manager import LoadLogs, ReplicaManager
+from actors.broker.routing import Routing
 from actors.broker.shutdown import say_goodbye
 from actors.config import BrokerConfig
 from actors.controller.controller import Controller
 from actors.coordinator.coordinator import GroupCoordinator
 from actors.coordinator.transaction_coordinator import TransactionCoordinator
+from actors.doors.kafka.door import KafkaDoor
+from runtime.listener import Listener
 from runtime.ref import Ref
 from runtime.system import System
 from runtime.world import World
@@ -62,6 +65,7 @@ class Node:
         world: World,
         endpoints: tuple[Endpoint, ...],
         *,
+        listener: Listener | None = None,
         on_down: Callable[["Node", str], None] | None = None,
         observe: Callable[["Node", Observe], ObserveResponse] | None = None,
     ) -> None:
@@ -70,6 +74,7 @@ class Node:
         self.endpoints = endpoints
         self.state = NodeState.STARTING
         self.broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+        self._listener = listener  # for Kafka's clients; its address is one of the endpoints
         self._on_down = on_down
         self._observe = None if observe is None else partial(observe, self)
         self.system = System(world.node, world.trace, on_down=self._went_down)
@@ -132,7 +137,12 @@ class Node:
         epoch = await self._register(refs["registration"])
         # As KafkaServer: nobody is answered before. What is meant for a former life would be taken
         # by one that does not know its own epoch yet, and that has lost what the former one had.
-        self.system.start("api", Api(self.world, refs, self._observe, self.replica_manager.meters))
+        manager = self.replica_manager
+        routing = Routing(self.world, ROUTES, refs, manager.meters)
+        self.system.start("api", Api(self.world, routing, self._observe))
+        if self._listener is not None:
+            door = KafkaDoor(self._listener, self.config, manager.cache, routing)
+            self.system.start("kafka-door", door)
         if self.state is NodeState.STARTING:
             self._become(NodeState.RUNNING)
         return epoch

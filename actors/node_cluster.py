@@ -17,11 +17,13 @@ from actors.client.deadline import Deadline
 from actors.client.producer import Producer
 from actors.conditions import WAKING, Condition, NotReached
 from actors.config import BrokerConfig, options_of
+from actors.doors.kafka.door import KAFKA
 from actors.node import Node, NodeState, node_name
 from actors.observing import broker_view, observe
 from actors.view import ClusterView, assemble
 from runtime.fault_log import FaultLog
 from runtime.keeper import KeeperError, SessionState
+from runtime.listener import Listener
 from runtime.system import STOPPED, System
 from runtime.tampering import Tamper, WatchTamper
 from runtime.tasks import Bell
@@ -63,6 +65,9 @@ class Universe(Protocol):
 
     async def open(self, node: str, *, port: int = 0) -> tuple[World, tuple[str, int]]:
         """A node's World, and where it listens; port 0: any that is free."""
+
+    async def listen(self, node: str, *, port: int = 0) -> Listener:
+        """A port of a node for callers from outside; it closes with the node's World."""
 
     def client(self, name: str) -> tuple[Network, Clock]:
         """A place on the network for somebody who is no broker."""
@@ -159,6 +164,7 @@ class NodeCluster:
         self._racks = racks or {}
         self._clients = 0
         self._ports: dict[int, int] = {}  # of each broker, once it has one
+        self._kafka_ports: dict[int, int] = {}
         self._announce = announce or (lambda _: None)
         self.nodes: dict[int, Node] = {}
         self.brokers = tuple(range(1, brokers + 1))
@@ -177,8 +183,20 @@ class NodeCluster:
         name, port = node_name(broker), self._ports.get(broker, 0)
         world, (host, port) = await self.universe.open(name, port=port)
         self._ports[broker] = port
-        endpoint = Endpoint(LISTENER, PLAINTEXT, host, port)
-        node = Node(config, world, (endpoint,), on_down=self._on_down, observe=observe)
+        listener = await self.universe.listen(name, port=self._kafka_ports.get(broker, 0))
+        self._kafka_ports[broker] = listener.port
+        endpoints = (
+            Endpoint(LISTENER, PLAINTEXT, host, port),
+            Endpoint(KAFKA, PLAINTEXT, listener.host, listener.port),
+        )
+        node = Node(
+            config,
+            world,
+            endpoints,
+            listener=listener,
+            on_down=self._on_down,
+            observe=observe,
+        )
         self.universe.adopt(node.system)
         self.universe.publish(name, node.directory)
         self.nodes[broker] = node
@@ -288,6 +306,13 @@ class NodeCluster:
         """Where the brokers that are up can be reached, by their names."""
         up = (node for node in self.nodes.values() if node.system.is_up)
         return {node.world.node: node.address for node in up}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What any Kafka client is given to begin with: the brokers that are up."""
+        up = (node for node in self.nodes.values() if node.system.is_up)
+        found = (each for node in up for each in node.endpoints if each.listener == KAFKA)
+        return ",".join(each.address for each in found)
 
     def log_folder(self, broker: int) -> Path | None:
         """Where a broker's logs are, if they are files."""

@@ -196,7 +196,7 @@ class ProcessCluster:
         folder = self._folder.path / node_name(life.broker)
         arguments = ["--id", str(life.broker), "--zookeeper", self.zookeeper]
         arguments += ["--data", str(folder), "--port", str(life.port), "--supervised"]
-        arguments += ["--host", self._door.host]
+        arguments += ["--host", self._door.host, "--kafka-port", str(self._kafka_port(life))]
         if self._door.advertised_host is not None:
             arguments += ["--advertised-host", self._door.advertised_host]
         for name, value in self._settings.items():
@@ -207,6 +207,12 @@ class ProcessCluster:
             arguments += ["--trace", str(self._trace), "--trace-run", self._run]
         return arguments
 
+    def _kafka_port(self, life: BrokerLife) -> int:
+        """The one it had, or is to have."""
+        if life.kafka:
+            return int(life.kafka.rpartition(":")[2])
+        return self._door.kafka_port_of(self.brokers.index(life.broker))
+
     async def await_ready(self, broker: int) -> Ready:
         """Wait until a broker that was started is registered, or has ended instead."""
         life = self.lives[broker]
@@ -214,6 +220,7 @@ class ProcessCluster:
             raise Sentence(f"broker {broker} is not up after {START_MS // 1000} s")
         ready = await life.ready
         life.address, life.port = ready.address, int(ready.address.rpartition(":")[2])
+        life.kafka = ready.kafka
         return ready
 
     async def _await_end(self, life: BrokerLife, child: Child) -> None:
@@ -324,6 +331,11 @@ class ProcessCluster:
         """Where the brokers that are up can be reached, by their names."""
         up = (life for life in self.lives.values() if life.is_alive and life.port)
         return {node_name(life.broker): life.address for life in up}
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """What any Kafka client is given to begin with: the brokers that are up."""
+        return ",".join(each.kafka for each in self.lives.values() if each.is_alive and each.kafka)
 
     def log_folder(self, broker: int) -> Path | None:
         """Where a broker's logs are."""

@@ -20,7 +20,6 @@ from actors.source import NodeSource
 from actors.story import StoryEvent
 from actors.view import ClusterView
 from runtime.main import Sentence, forever
-from runtime.world import Clock
 from wire.errors import ApiError, TopicAlreadyExists
 
 BUG: Final = 2  # the exit code of a run in which a broker went down through a bug
@@ -64,6 +63,7 @@ class Up:
     zookeeper: str
     page: str
     data: Path | None
+    bootstrap_servers: str = ""  # for Kafka's clients
 
 
 class Teller(Protocol):
@@ -87,7 +87,7 @@ async def serve(options: ServeOptions, teller: Teller) -> int:
     where = options.zookeeper or "the embedded server"
     async with failures_as_sentences(where, options.data), _made(options, teller.step) as cluster:
         source: Source = cluster if isinstance(cluster, ProcessCluster) else _source(cluster)
-        return await _run(options, teller, source, cluster.clock)
+        return await _run(options, teller, source, cluster)
 
 
 @asynccontextmanager
@@ -119,7 +119,10 @@ def _source(cluster: Cluster) -> NodeSource:
     return NodeSource(cluster, zookeeper=cluster.zookeeper)
 
 
-async def _run(options: ServeOptions, teller: Teller, source: Source, clock: Clock) -> int:
+async def _run(
+    options: ServeOptions, teller: Teller, source: Source, cluster: Cluster | ProcessCluster
+) -> int:
+    clock = cluster.clock
     crashed: list[StoryEvent] = []
 
     def on_event(event: StoryEvent) -> None:
@@ -144,7 +147,8 @@ async def _run(options: ServeOptions, teller: Teller, source: Source, clock: Clo
         except PortTaken as error:
             raise Sentence(str(error)) from None
         await _make_topics(source, options.topics)
-        teller.up(Up(await source.look(), source.zookeeper, server.url, options.data))
+        servers = cluster.bootstrap_servers
+        teller.up(Up(await source.look(), source.zookeeper, server.url, options.data, servers))
         if options.load is not None:
             load = Load(source, clock, rate=options.load, on_report=teller.load)
             await load.start(options.brokers)

@@ -17,10 +17,12 @@ from typing import Final
 from runtime.disk import RealDisk
 from runtime.fault_log import FaultLog
 from runtime.keeper import Keeper
+from runtime.listener import Listener
 from runtime.network import Endpoint, MemoryTransport, Network
 from runtime.recorder import Recorder
 from runtime.system import System
 from runtime.tampering import Tamper, WatchTamper
+from runtime.tcp import TcpListener
 from runtime.tracing import Trace
 from runtime.trouble import Trouble
 from runtime.websocket import WebSocketTransport
@@ -79,6 +81,7 @@ class RealProcess:
         self._token = token
         self._local = MemoryTransport()
         self._doors: dict[str, WebSocketTransport] = {}
+        self._listeners: dict[str, TcpListener] = {}
         self._closing: dict[asyncio.Task[None], str] = {}
         self._systems: dict[str, System] = {}
         self._keepers: dict[str, ZooKeeper] = {}
@@ -103,6 +106,8 @@ class RealProcess:
 
     async def close(self) -> None:
         """Close what is open, and write the rest of the trace."""
+        for listener in self._listeners.values():
+            listener.abort()
         for door in tuple(self._doors.values()):
             await door.close()
         if self._closing:
@@ -152,6 +157,18 @@ class RealProcess:
         )
         return world, (self._advertised_host or door.host, door.port)
 
+    async def listen(self, node: str, *, port: int = 0) -> Listener:
+        """A port of a node for callers from outside; it closes with the node's World."""
+        listener = TcpListener(
+            self.trace.at(node),
+            bound=self._host,
+            port=port,
+            advertised_host=self._advertised_host,
+        )
+        await listener.bind()
+        self._listeners[node] = listener
+        return listener
+
     def client(self, name: str) -> tuple[Network, Clock]:
         """A place on this process's network for somebody who is no node."""
         correlation = random.getrandbits(FIRST_CORRELATION_BITS)
@@ -177,6 +194,8 @@ class RealProcess:
         """The node has stopped: its session ends at once, and its door closes."""
         await world.keeper.close()
         world.network.close()
+        if world.node in self._listeners:
+            await self._listeners[world.node].close()
         self._forget(world.node)
         door = self._doors.pop(world.node, None)
         if door is not None:
@@ -186,6 +205,8 @@ class RealProcess:
         """The node is dead: nothing of it speaks any more."""
         world.keeper.abandon()
         world.network.close()
+        if world.node in self._listeners:
+            self._listeners[world.node].abort()
         self._forget(world.node)
         door = self._doors.pop(world.node, None)
         if door is not None:
@@ -196,6 +217,7 @@ class RealProcess:
     def _forget(self, node: str) -> None:
         self._systems.pop(node, None)
         self._keepers.pop(node, None)
+        self._listeners.pop(node, None)
 
     # --- faults ---------------------------------------------------------------------------------
 
@@ -209,12 +231,14 @@ class RealProcess:
         self.fault_log.injected("pause", node)
         self._systems[node].pause()
         self._keepers[node].pause()
+        self._listeners[node].pause()
 
     def resume(self, node: str) -> None:
         """Let a frozen node go on."""
         self.fault_log.healed("pause", node)
         self._keepers[node].resume()
         self._systems[node].resume()
+        self._listeners[node].resume()
 
     async def expire(self, node: str) -> None:
         """End a node's ZooKeeper session although it is well."""

@@ -10,7 +10,7 @@ from typing import TypeAlias
 from msgspec import Struct
 
 from wire.errors import ErrorCode
-from wire.ids import BrokerId, Int16, Int32, Offset, TopicId, TopicPartition
+from wire.ids import BrokerId, Int16, Int32, Int64, Offset, TopicId, TopicPartition
 from wire.message import Message, PartitionResult, Request, TopicResult
 
 
@@ -191,6 +191,29 @@ class ListPartitionReassignments(
     timeout_ms: Int32
 
 
+class LogDirReplica(Struct, frozen=True, array_like=True, gc=False):
+    """One replica on a disk."""
+
+    partition: TopicPartition
+    size_in_bytes: Int64
+    offset_lag: Int64  # behind the high watermark; 0 where the broker leads
+
+
+class DescribeLogDirsResponse(Message, frozen=True, kw_only=True):
+    """The one disk of a broker."""
+
+    error_code: ErrorCode = ErrorCode.NONE  # of the disk
+    log_dir: str = ""
+    usable_bytes: Int64 = -1
+    partitions: tuple[LogDirReplica, ...] = ()
+
+
+class DescribeLogDirs(Request[DescribeLogDirsResponse], frozen=True, kw_only=True):
+    """Administrator → any broker: how much room do your replicas take?"""
+
+    partitions: tuple[TopicPartition, ...] | None = None  # None: all
+
+
 AdminRequest: TypeAlias = (
     CreateTopics
     | CreatePartitions
@@ -199,6 +222,7 @@ AdminRequest: TypeAlias = (
     | ElectLeaders
     | AlterPartitionReassignments
     | ListPartitionReassignments
+    | DescribeLogDirs
 )
 AdminResponse: TypeAlias = (
     CreateTopicsResponse
@@ -208,4 +232,5 @@ AdminResponse: TypeAlias = (
     | ElectLeadersResponse
     | AlterPartitionReassignmentsResponse
     | ListPartitionReassignmentsResponse
+    | DescribeLogDirsResponse
 )

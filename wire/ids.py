@@ -61,9 +61,14 @@ class Endpoint(Struct, frozen=True, order=True, array_like=True, gc=False):
     host: str
     port: Int32
 
-    def __str__(self) -> str:
+    @property
+    def address(self) -> str:
+        """Its host and port, as people write them."""
         host = f"[{self.host}]" if ":" in self.host else self.host
-        return f"{self.listener}://{host}:{self.port}"
+        return f"{host}:{self.port}"
+
+    def __str__(self) -> str:
+        return f"{self.listener}://{self.address}"
 
 
 class Node(Struct, frozen=True, order=True, array_like=True, gc=False):

@@ -65,6 +65,8 @@ CODES: Final[Mapping[str, int]] = {
     "AlterPartitionReassignmentsResponse": 511,
     "ListPartitionReassignments": 512,
     "ListPartitionReassignmentsResponse": 513,
+    "DescribeLogDirs": 514,
+    "DescribeLogDirsResponse": 515,
     # configs.py
     "DescribeConfigs": 600,
     "DescribeConfigsResponse": 601,

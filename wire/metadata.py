@@ -79,6 +79,7 @@ class Metadata(Request[MetadataResponse], frozen=True, kw_only=True):
 
     topics: tuple[str, ...] | None = None  # None: all of them; (): only the brokers
     allow_auto_topic_creation: bool = False
+    listener: str | None = None  # whose addresses are wanted; None: the brokers' own
 
 
 class DescribeClusterResponse(Message, frozen=True, kw_only=True):
@@ -93,6 +94,8 @@ class DescribeClusterResponse(Message, frozen=True, kw_only=True):
 
 class DescribeCluster(Request[DescribeClusterResponse], frozen=True, kw_only=True):
     """Client → any broker: who is in the cluster?"""
+
+    listener: str | None = None  # whose addresses are wanted; None: the brokers' own
 
 
 ClusterRequest: TypeAlias = ApiVersions | Metadata | DescribeCluster

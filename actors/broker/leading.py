@@ -10,6 +10,7 @@ from typing import Any
 
 from actors.administration.auto_topics import OFFSETS_TOPIC
 from actors.asked import Asked
+from actors.broker.deleting import Deleting
 from actors.broker.durability import flush_demanded
 from actors.broker.local import AppendRecords
 from actors.broker.log.appending import Appended
@@ -23,6 +24,7 @@ from actors.broker.serving import Serving
 from actors.config import BrokerConfig
 from runtime.ref import Timer
 from runtime.world import World
+from wire.admin import DeleteRecords
 from wire.data import Produce, ProduceResponse, ProduceResult
 from wire.errors import (
     ApiError,
@@ -77,6 +79,7 @@ class Leading:
         self._failed = failed
         self.offline: set[TopicPartition] = set()  # their disk has failed
         self.purgatory = Purgatory()
+        self.deleting = Deleting(cache, self.led, after)
         self.serving = Serving(
             world,
             config,
@@ -226,6 +229,8 @@ class Leading:
 
     def advance(self, replica: Replica) -> None:
         """Raise the high watermark as far as it goes, and answer those who waited for it."""
+        if self.deleting:
+            self.deleting.look(replica)
         partition, lag_ms = replica.partition, self._config.replica_lag_time_max_ms
         if replica.settings is None or replica.high_watermark >= replica.log_end_offset:
             return  # without settings it is not known how many must be in sync
@@ -255,11 +260,18 @@ class Leading:
                 )
             )
 
+    def delete_records(self, asked: Asked, request: DeleteRecords) -> None:
+        """Move the logs' starts, and answer when the others have followed."""
+        moved = self.deleting.begin(asked, request)
+        for partition in moved:
+            self.serving.tell(self.serving.readers.changed(partition))
+
     def give_up(self, partition: TopicPartition) -> None:
         """This broker leads it no longer: tell all who wait."""
         is_lost = partition in self.offline
         code = ErrorCode.KAFKA_STORAGE_ERROR if is_lost else ErrorCode.NOT_LEADER_OR_FOLLOWER
         self.purgatory.fail(partition, code)
+        self.deleting.fail(partition, code)
         self.tell_readers(partition)
 
     def tell_readers(self, partition: TopicPartition) -> None:

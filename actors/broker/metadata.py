@@ -33,18 +33,21 @@ class MetadataCache:
     """The cluster, as the controller last told it."""
 
     def __init__(self, listener: str) -> None:
-        self._listener = listener  # the one whose addresses are shown
+        self._listener = listener  # the one whose addresses are shown, unless another is wanted
+        self.cluster_id = ""
         self.controller: BrokerId = NO_BROKER
         self.brokers: dict[BrokerId, LiveBroker] = {}
         self.topics: dict[str, dict[int, UpdateMetadataPartition]] = {}
         self.topic_ids: dict[str, TopicId] = {}
+        self.topic_names: dict[TopicId, str] = {}  # the same the other way round
 
     def update(self, update: UpdateMetadata) -> frozenset[str]:
         """Take in what the controller says; the topics that are gone by it."""
         gone = set()
         self.controller = update.controller_id
         self.brokers = {broker.id: broker for broker in update.live_brokers}
-        self.topic_ids.update(update.topic_ids)
+        for topic, topic_id in dict(update.topic_ids).items():
+            self._name(topic, topic_id)
         topics = self.topics
         for entry in update.partitions:
             topic, number = entry.partition.topic, entry.partition.partition
@@ -54,7 +57,7 @@ class MetadataCache:
                 if not numbers:
                     if topics.pop(topic, None) is not None:
                         gone.add(topic)
-                    self.topic_ids.pop(topic, None)
+                    self._name(topic, None)
                 continue
             topics.setdefault(topic, {})[number] = entry
         return frozenset(gone)
@@ -66,6 +69,16 @@ class MetadataCache:
         """
         self.topics.clear()
         self.topic_ids.clear()
+        self.topic_names.clear()
+
+    def _name(self, topic: str, topic_id: TopicId | None) -> None:
+        """A topic has this id from now on, or none any more."""
+        former = self.topic_ids.pop(topic, None)
+        if former is not None:
+            self.topic_names.pop(former, None)
+        if topic_id is not None:
+            self.topic_ids[topic] = topic_id
+            self.topic_names[topic_id] = topic
 
     def partition(self, partition: TopicPartition) -> UpdateMetadataPartition | None:
         """What is known of a partition."""
@@ -83,30 +96,37 @@ class MetadataCache:
     def describe(self, request: Metadata) -> MetadataResponse:
         """What a client may know (B143)."""
         names = self.topics if request.topics is None else dict.fromkeys(request.topics)
+        nodes = self.nodes(request.listener)
+        reachable = frozenset([node.id for node in nodes])
         return MetadataResponse(
-            brokers=self.nodes(),
-            controller_id=self.controller if self.controller in self.brokers else NO_BROKER,
-            topics=tuple(self._describe_topic(topic) for topic in sorted(names)),
+            brokers=nodes,
+            cluster_id=self.cluster_id or None,
+            controller_id=self._live_controller(),
+            topics=tuple(self._describe_topic(topic, reachable) for topic in sorted(names)),
         )
 
-    def describe_cluster(self) -> DescribeClusterResponse:
+    def describe_cluster(self, listener: str | None = None) -> DescribeClusterResponse:
         """Who is in the cluster."""
-        controller = self.controller if self.controller in self.brokers else NO_BROKER
-        return DescribeClusterResponse(controller_id=controller, brokers=self.nodes())
+        return DescribeClusterResponse(
+            cluster_id=self.cluster_id,
+            controller_id=self._live_controller(),
+            brokers=self.nodes(listener),
+        )
 
-    def nodes(self) -> tuple[Node, ...]:
+    def _live_controller(self) -> BrokerId:
+        return self.controller if self.controller in self.brokers else NO_BROKER
+
+    def nodes(self, listener: str | None = None) -> tuple[Node, ...]:
         """Live brokers that have the listener."""
-        nodes = (self._node(broker) for broker in sorted(self.brokers))
-        return tuple(node for node in nodes if node is not None)
+        wanted = listener or self._listener
+        return tuple(
+            Node(broker, endpoint.host, endpoint.port, self.brokers[broker].rack)
+            for broker in sorted(self.brokers)
+            for endpoint in self.brokers[broker].endpoints
+            if endpoint.listener == wanted
+        )
 
-    def _node(self, broker: BrokerId) -> Node | None:
-        known = self.brokers[broker]
-        for endpoint in known.endpoints:
-            if endpoint.listener == self._listener:
-                return Node(broker, endpoint.host, endpoint.port, known.rack)
-        return None
-
-    def _describe_topic(self, topic: str) -> MetadataTopic:
+    def _describe_topic(self, topic: str, reachable: frozenset[BrokerId]) -> MetadataTopic:
         known = self.topics.get(topic)
         if known is None:
             return MetadataTopic(topic=topic, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
@@ -115,15 +135,18 @@ class MetadataCache:
             topic_id=self.topic_ids.get(topic),
             is_internal=topic.startswith("__"),
             partitions=tuple(
-                self._describe_partition(number, known[number]) for number in sorted(known)
+                self._describe_partition(number, known[number], reachable)
+                for number in sorted(known)
             ),
         )
 
-    def _describe_partition(self, number: int, known: UpdateMetadataPartition) -> MetadataPartition:
+    def _describe_partition(
+        self, number: int, known: UpdateMetadataPartition, reachable: frozenset[BrokerId]
+    ) -> MetadataPartition:
         error, leader = ErrorCode.NONE, known.leader
         if leader not in self.brokers:
             error, leader = ErrorCode.LEADER_NOT_AVAILABLE, NO_LEADER
-        elif self._node(leader) is None:
+        elif leader not in reachable:
             error, leader = ErrorCode.LISTENER_NOT_FOUND, NO_LEADER
         return MetadataPartition(
             partition=number,

@@ -5,6 +5,7 @@ broker's new epoch (B018). A znode of our own previous session is replaced; anyb
 that two brokers claim one id, and this one does not start (B020).
 """
 
+from base64 import urlsafe_b64encode
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,12 +25,14 @@ from runtime.keeper import (
 )
 from runtime.ref import Receiver
 from runtime.world import World
+from wire.cluster_znodes import ClusterIdZNode
 from wire.errors import ApiError, ErrorCode
 from wire.ids import BrokerEpoch, BrokerId, Endpoint
 from wire.trace import BrokerRegistered
 from wire.znodes import PERSISTENT_ROOTS, BrokerIdZNode, BrokerRegistration
 
 RETRY_MS: Final = 1_000
+CLUSTER_ID_BYTES: Final = 16
 
 
 class BrokerIdTaken(ApiError):
@@ -53,6 +56,7 @@ class Registered:
     """Registration → whoever must know: the broker is there, in a new life."""
 
     broker_epoch: BrokerEpoch
+    cluster_id: str = ""
 
 
 @dataclass(frozen=True)
@@ -80,6 +84,7 @@ class Registration(Actor):
         self._endpoints = endpoints
         self._rack = rack
         self._listeners = listeners
+        self._cluster_id = ""
         self._is_leaving = False
 
     async def on_receive(self, message: RegistrationMessage) -> BrokerEpoch | None:
@@ -106,13 +111,14 @@ class Registration(Actor):
                 self.after(RETRY_MS, Renew())
                 break
             for listener in self._listeners:
-                listener.tell(Registered(epoch))
+                listener.tell(Registered(epoch, self._cluster_id))
             return epoch
         return None
 
     async def _register(self) -> BrokerEpoch:
         keeper = self._world.keeper
         await make_paths(keeper, PERSISTENT_ROOTS)
+        self._cluster_id = await self._learn_cluster_id()
         registration = BrokerRegistration(
             endpoints=self._endpoints,
             timestamp_ms=self._world.clock.now_ms(),
@@ -135,6 +141,18 @@ class Registration(Actor):
         epoch = BrokerEpoch(stat.czxid)
         self._world.trace(BrokerRegistered(self._broker, epoch, keeper.session))
         return epoch
+
+    async def _learn_cluster_id(self) -> str:
+        """The first broker ever makes it up."""
+        keeper, path = self._world.keeper, ClusterIdZNode.path()
+        while True:
+            try:
+                return ClusterIdZNode.decode((await keeper.get(path)).data)
+            except NoNode:
+                made_up = urlsafe_b64encode(self._world.random.randbytes(CLUSTER_ID_BYTES))
+                with suppress(NodeExists, NoNode):  # another one is first; its folder is not there
+                    await make_paths(keeper, (path.rpartition("/")[0],))
+                    await keeper.create(path, ClusterIdZNode.encode(made_up.decode().rstrip("=")))
 
     async def _remove(self, path: str, version: int) -> None:
         with suppress(NoNode):  # the server may be faster

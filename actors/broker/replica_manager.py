@@ -15,6 +15,7 @@ from typing import Final, assert_never
 from actors.administration.auto_topics import OFFSETS_TOPIC
 from actors.asked import Asked, refusal
 from actors.broker.administrator import AutoCreateTopics
+from actors.broker.deleting import DeleteRecordsOver
 from actors.broker.fence import Fence
 from actors.broker.fetchers import Fetchers
 from actors.broker.fetching import Fetched
@@ -30,6 +31,7 @@ from actors.broker.in_sync import (
 )
 from actors.broker.leading import Leading, LogDirOffline, ProduceOver
 from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
+from actors.broker.log_dirs import describe_log_dirs
 from actors.broker.metadata import AwaitMetadata, MetadataCache, MetadataWaits, WaitOver
 from actors.broker.meters import Meters
 from actors.broker.missing_topics import describe_or_create
@@ -47,6 +49,7 @@ from runtime.keeper import KeeperError
 from runtime.ref import Outcome, Receiver
 from runtime.system import System
 from runtime.world import World
+from wire.admin import DeleteRecords, DescribeLogDirs
 from wire.admin_znodes import LogDirEventNotificationZNode
 from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata, UpdateMetadataResponse
 from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
@@ -110,6 +113,7 @@ Message = (
     | Fetched
     | FetchOver
     | ProduceOver
+    | DeleteRecordsOver
     | AppendRecords
     | ReadRecords
     | AwaitMetadata
@@ -211,6 +215,8 @@ class ReplicaManager(Actor):
                 self.leading.serving.fetch_over(message)
             case ProduceOver():
                 self.leading.purgatory.time_out(message.waiting)
+            case DeleteRecordsOver():
+                self.leading.deleting.time_out(message.waiting)
             case AppendRecords():
                 await self.leading.append_local(message)
                 self._upkeep.appended((message.partition,))
@@ -220,6 +226,7 @@ class ReplicaManager(Actor):
                 await self.hosting.load()
             case Registered():
                 self.fence.broker_epoch = message.broker_epoch
+                self.cache.cluster_id = message.cluster_id
             case AwaitMetadata():
                 self.waits.begin(message)
             case TopicConfigChanged():
@@ -297,8 +304,14 @@ class ReplicaManager(Actor):
                     asked.answer(ends_of_epochs(request, self.leading.led))
                 case Metadata():
                     asked.answer(self._describe(request))
+                case DeleteRecords():
+                    self.leading.delete_records(asked, request)
+                case DescribeLogDirs():
+                    asked.answer(
+                        describe_log_dirs(request, self._world, self.hosting, self.replicas)
+                    )
                 case DescribeCluster():
-                    asked.answer(self.cache.describe_cluster())
+                    asked.answer(self.cache.describe_cluster(request.listener))
                 case _:
                     raise UnsupportedVersion(type(request).__name__)
         except ApiError as error:
@@ -355,6 +368,7 @@ class ReplicaManager(Actor):
         if gone and self.coordinator is not None:
             self.coordinator.tell(TopicsDeleted(gone))
         self.waits.look()
+        self.leading.deleting.look_at_all(self.replicas)
 
     def _describe(self, request: Metadata) -> MetadataResponse:
         """What a client may know; a topic that is not there may be on its way then."""

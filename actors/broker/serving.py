@@ -140,6 +140,13 @@ class Serving:
             if is_due or self._is_enough(results, pending.request):
                 self._answer(reader, results)
 
+    def tell(self, readers: Iterable[Reader]) -> None:
+        """Something changed that followers shall hear of although there are no records."""
+        for reader in [each for each in readers if each.is_follower]:
+            pending = reader.pending
+            if pending is not None:
+                self._answer(reader, self._look(reader, pending.request))
+
     def _may_be_enough(self, reader: Reader, request: Fetch) -> bool:
         """Whether a look may end the wait, as far as positions tell.
 

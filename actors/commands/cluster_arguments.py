@@ -80,6 +80,13 @@ def add_door(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="where to listen; default: 127.0.0.1")
     parser.add_argument("--advertised-host", metavar="HOST", help="what clients are told instead")
     parser.add_argument(
+        "--kafka-port",
+        type=port,
+        default=0,
+        metavar="N",
+        help="for Kafka's clients; the next broker has the next one; default: free ones",
+    )
+    parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
@@ -97,7 +104,7 @@ def door_of(given: argparse.Namespace) -> Door:
             )
         if given.host in EVERYWHERE and given.advertised_host is None:
             raise BadToken(f"{given.host} is no address to be reached at: give --advertised-host")
-    return Door(given.host, given.advertised_host, token)
+    return Door(given.host, given.advertised_host, token, given.kafka_port)
 
 
 def settings_of(given: argparse.Namespace, name: str) -> dict[str, Any]:

@@ -42,6 +42,7 @@ SIGNS: Final = {"good": "+", "info": " ", "warning": "!", "bad": "✗"}
 COLOURS: Final = {"good": "32", "info": "0", "warning": "33", "bad": "31"}
 SUGGESTED: Final = ("orders", *(f"orders-{number}" for number in range(2, 100)))
 TABLE_BROKERS: Final = 20  # more are not listed one by one
+SHOWN_SERVERS: Final = 3
 LOAD_LINE_S: Final = 5  # how often the rate is printed where lines cannot be written over
 
 
@@ -157,6 +158,7 @@ class JsonTeller:
             "up",
             zookeeper=up.zookeeper,
             page=up.page,
+            bootstrap_servers=up.bootstrap_servers,
             controller=up.view.controller,
             controller_epoch=up.view.controller_epoch,
             brokers=list(up.view.brokers.values()),
@@ -197,6 +199,7 @@ class PlainTeller:
             self._say(line)
         self._say("")
         self._say(f"  live page   {up.page}")
+        self._say(f"  bootstrap   {_some(up.bootstrap_servers)}")
         first = next(iter(view.brokers.values())).address
         self._say("")
         self._say("  try next, in another terminal:")
@@ -241,6 +244,11 @@ class PlainTeller:
             self._has_line = False
         self._stream.write(line + "\n")
         self._stream.flush()
+
+
+def _some(servers: str) -> str:
+    """The addresses for Kafka's clients; of very many only the first, which are enough."""
+    return ",".join(servers.split(",")[:SHOWN_SERVERS])
 
 
 def broker_table(brokers: Sequence[BrokerView] | Any, controller_epoch: int) -> list[str]:

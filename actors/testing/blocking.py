@@ -186,6 +186,11 @@ class BlockingCluster:
 
     # --- clients ----------------------------------------------------------------------------------
 
+    @property
+    def bootstrap_servers(self) -> str:
+        """What any Kafka client is given to begin with: the brokers that are up."""
+        return str(self._thread.call(lambda: self.cluster.bootstrap_servers))
+
     def admin(self) -> Blocking:
         """An administrator's client."""
         return Blocking(self._thread, self._thread.call(self.cluster.admin))

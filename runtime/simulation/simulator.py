@@ -13,6 +13,7 @@ from runtime.fault_log import FaultLog
 from runtime.network import Endpoint, Network
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.keeper import SimulatedKeeper
+from runtime.simulation.listener import SimulatedListener
 from runtime.simulation.loop import SimulatedLoop, running_simulated_loop
 from runtime.simulation.network import Conditions, SimulatedTransport
 from runtime.simulation.zookeeper import SimulatedZooKeeper
@@ -28,6 +29,8 @@ QUIET_MS: Final = 1_000
 SETTLE_LIMIT_MS: Final = 600_000
 SYNC_MS: Final = (0.05, 0.5)  # what a sync takes
 ZOOKEEPER: Final = "zookeeper"  # the other end of a node's link to the server
+PORT: Final = 9092  # of each node: where it would listen, and where its callers come in
+CALLERS_PORT: Final = 9093
 
 
 class NeverQuiet(AssertionError):
@@ -83,6 +86,7 @@ class Simulator:
         self.trace.listeners.append(self._count)
         self._disks: dict[str, SimulatedDisk] = {}
         self._systems: dict[str, System] = {}
+        self.listeners: dict[str, SimulatedListener] = {}  # of nodes, in their last lives
         self._worlds: dict[str, World] = {}
         self._lives: dict[str, int] = {}
         self._clients: set[str] = set()
@@ -122,7 +126,12 @@ class Simulator:
 
     async def open(self, node: str, *, port: int = 0) -> tuple[World, tuple[str, int]]:
         """A node's World, and where it would listen."""
-        return self.world(node), (node, port or 9092)
+        return self.world(node), (node, port or PORT)
+
+    async def listen(self, node: str, *, port: int = 0) -> SimulatedListener:
+        """A port of a node for callers from outside; it closes with the node's World."""
+        self.listeners[node] = listener = SimulatedListener(node, port or CALLERS_PORT)
+        return listener
 
     def publish(self, node: str, directory: Callable[[], Mapping[str, str]]) -> None:
         """Nobody visits a simulated world."""
@@ -196,6 +205,7 @@ class Simulator:
         """A node has stopped: its session ends at once; its disk forgets nothing."""
         await world.keeper.close()
         world.network.close()
+        self._stop_listening(world.node)
         if self._worlds.get(world.node) is world:
             del self._worlds[world.node]
             self._systems.pop(world.node, None)
@@ -207,7 +217,12 @@ class Simulator:
             self._systems.pop(world.node, None)
             world.keeper.abandon()
             world.network.close()
+            self._stop_listening(world.node)
             self._disks[world.node].crash()
+
+    def _stop_listening(self, node: str) -> None:
+        if node in self.listeners:
+            self.listeners[node].abort()
 
     def lose_unsynced(self, node: str) -> None:
         """From now on nothing that a node has not synced outlives a power cut."""
@@ -220,6 +235,8 @@ class Simulator:
         self._check_lives(node)
         self.fault_log.injected("pause", node)
         self._systems[node].pause()
+        if node in self.listeners:
+            self.listeners[node].pause()
         self.network.pause(node)
         self._keeper(node).pause()
 
@@ -230,6 +247,8 @@ class Simulator:
         self._keeper(node).resume()
         self.network.resume(node)
         self._systems[node].resume()
+        if node in self.listeners:
+            self.listeners[node].resume()
 
     def cut(self, source: str, destination: str, *, one_way: bool = False) -> None:
         """Lose all that is sent between two nodes, or between a node and ZooKeeper."""

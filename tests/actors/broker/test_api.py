@@ -130,7 +130,7 @@ async def test_a_request_for_a_full_inbox_is_refused_in_its_own_form(
 async def test_requests_leave_room_in_an_inbox_for_what_the_node_itself_tells(
     sim, drive, monkeypatch
 ):
-    monkeypatch.setattr("actors.broker.api.MOST_UNANSWERED", 2)
+    monkeypatch.setattr("actors.broker.routing.MOST_UNANSWERED", 2)
     sim.cut("broker-1", "zookeeper")  # so the controller's broker cannot answer
     ask = encode(DeleteTopics(topics=("orders",), timeout_ms=0))
     asked = [asyncio.ensure_future(drive.call(1, ask)) for _ in range(3)]
@@ -160,7 +160,7 @@ async def test_requests_leave_room_in_an_inbox_for_what_the_node_itself_tells(
 async def test_clients_that_wait_do_not_keep_the_cluster_from_its_work(
     drive, monkeypatch, request_, is_taken
 ):
-    monkeypatch.setattr("actors.broker.api.MOST_UNANSWERED", 0)
+    monkeypatch.setattr("actors.broker.routing.MOST_UNANSWERED", 0)
 
     response = await answer_to(drive, encode(request_))
 
@@ -170,7 +170,7 @@ async def test_clients_that_wait_do_not_keep_the_cluster_from_its_work(
 
 async def test_a_followers_fetch_that_waits_takes_no_clients_place(sim, drive, monkeypatch):
     await drive.create("orders", [2, 1])
-    monkeypatch.setattr("actors.broker.api.MOST_UNANSWERED", 1)
+    monkeypatch.setattr("actors.broker.routing.MOST_UNANSWERED", 1)
     waiting = asyncio.ensure_future(drive.call(2, encode(a_fetch(by=1, max_wait_ms=1_000))))
     await sim.sleep(100)
     assert not waiting.done()

@@ -1,0 +1,1 @@
+"""Kafka's own protocol: the door for every Kafka client."""
