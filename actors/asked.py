@@ -45,7 +45,18 @@ from wire.data import (
     ProduceResult,
 )
 from wire.errors import ApiError, ErrorCode
-from wire.groups import OffsetCommit, OffsetCommitResponse
+from wire.groups import (
+    DeleteGroups,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroups,
+    DescribeGroupsResponse,
+    GroupResult,
+    JoinGroup,
+    JoinGroupResponse,
+    OffsetCommit,
+    OffsetCommitResponse,
+)
 from wire.message import Message, PartitionResult, Request, TopicResult
 from wire.metadata import ApiVersionsResponse, Metadata, MetadataResponse, MetadataTopic
 
@@ -61,7 +72,7 @@ class Asked:
     answer: Answer
 
 
-def refusal(request: Message, error: ApiError) -> Message:  # noqa: PLR0911 - a table of forms
+def refusal(request: Message, error: ApiError) -> Message:  # noqa: C901, PLR0911 - a table
     """The request's own response, saying no to all of it."""
     code, why = error.code, str(error)
     match request:
@@ -84,6 +95,14 @@ def refusal(request: Message, error: ApiError) -> Message:  # noqa: PLR0911 - a 
             )
         case AlterPartitionReassignments():
             return AlterPartitionReassignmentsResponse(error_code=code, error_message=why)
+        case DescribeGroups():
+            described = (DescribedGroup(group_id=each, error_code=code) for each in request.groups)
+            return DescribeGroupsResponse(groups=tuple(described))
+        case DeleteGroups():
+            results = (GroupResult(each, code) for each in request.groups)
+            return DeleteGroupsResponse(groups=tuple(results))
+        case JoinGroup():
+            return JoinGroupResponse(error_code=code, member_id=request.member_id)
         case ListPartitionReassignments():
             return ListPartitionReassignmentsResponse(error_code=code, error_message=why)
     response: Any = ApiVersionsResponse

@@ -139,6 +139,13 @@ class BrokerConfig:
     offsets_retention_minutes: int = 7 * 24 * 60
     offsets_retention_check_interval_ms: int = 600_000
     offsets_load_buffer_size: int = 5 << 20
+    # --- groups
+    group_min_session_timeout_ms: int = 6_000
+    group_max_session_timeout_ms: int = 1_800_000
+    # Kafka: 3,000, so that the members of a group that starts all come into its first generation.
+    # Here people wait for the first record.
+    group_initial_rebalance_delay_ms: int = 0
+    group_max_size: int = _MAX_INT32
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
@@ -159,6 +166,11 @@ class BrokerConfig:
                 name = key.replace("_", ".")
                 raise BadConfig(f"{name} is {value!r}; it must be {' or '.join(known)}")
         self._check_fetch_wait()
+        if self.group_min_session_timeout_ms > self.group_max_session_timeout_ms:
+            raise BadConfig(
+                f"group.min.session.timeout.ms is {self.group_min_session_timeout_ms}; it must be "
+                f"at most group.max.session.timeout.ms, {self.group_max_session_timeout_ms}"
+            )
         if self.offsets_commit_required_acks not in {-1, 0, 1}:
             raise BadConfig(
                 f"offsets.commit.required.acks is {self.offsets_commit_required_acks}; "
@@ -232,6 +244,10 @@ _AT_LEAST: Final = {
     "offsets_retention_minutes": 1,
     "offsets_retention_check_interval_ms": 1,
     "offsets_load_buffer_size": 1,
+    "group_min_session_timeout_ms": 1,
+    "group_max_session_timeout_ms": 1,
+    "group_initial_rebalance_delay_ms": 0,
+    "group_max_size": 1,
 }
 _AT_MOST: Final = {  # what a topic could not hold either
     "min_insync_replicas": _MAX_INT32,
@@ -241,4 +257,8 @@ _AT_MOST: Final = {  # what a topic could not hold either
     "log_cleaner_min_cleanable_ratio": 1,
     "message_max_bytes": _MAX_INT32,
     "offsets_topic_segment_bytes": _MAX_INT32,
+    "group_min_session_timeout_ms": _MAX_INT32,
+    "group_max_session_timeout_ms": _MAX_INT32,
+    "group_initial_rebalance_delay_ms": _MAX_INT32,
+    "group_max_size": _MAX_INT32,
 }

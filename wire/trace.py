@@ -48,6 +48,12 @@ from wire.controller_events import (
     TransitionRefused,
     ZNodeSkipped,
 )
+from wire.group_events import (
+    GroupForgotten,
+    GroupMemberJoined,
+    GroupMemberLeft,
+    GroupStateChanged,
+)
 from wire.runtime_events import (
     OUTCOMES,
     ActorCrashed,
@@ -97,9 +103,13 @@ __all__ = [
     "FaultInjected",
     "FollowerFailed",
     "FrameRefused",
+    "GroupForgotten",
+    "GroupMemberJoined",
+    "GroupMemberLeft",
     "GroupOffsetsForgotten",
     "GroupOffsetsLoaded",
     "GroupOffsetsUnloaded",
+    "GroupStateChanged",
     "HighWatermarkMoved",
     "IsrChanged",
     "KeeperOperation",

@@ -25,7 +25,19 @@ from wire.configs import DescribeConfigs, IncrementalAlterConfigs
 from wire.control import ControlledShutdown, LeaderAndIsr, StopReplica, UpdateMetadata
 from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
 from wire.errors import ErrorCode, MalformedMessage
-from wire.groups import FindCoordinator, ListGroups, OffsetCommit, OffsetFetch
+from wire.groups import (
+    DeleteGroups,
+    DescribeGroups,
+    FindCoordinator,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
+    ListGroups,
+    OffsetCommit,
+    OffsetDelete,
+    OffsetFetch,
+    SyncGroup,
+)
 from wire.message import CODES, Message
 from wire.metadata import (
     ApiVersionRange,
@@ -56,6 +68,13 @@ ROUTES: Final[Mapping[type[Message], str]] = {
     OffsetFetch: "group-coordinator",
     ListGroups: "group-coordinator",
     InitProducerId: "transaction-coordinator",
+    JoinGroup: "group-coordinator",
+    SyncGroup: "group-coordinator",
+    Heartbeat: "group-coordinator",
+    LeaveGroup: "group-coordinator",
+    DescribeGroups: "group-coordinator",
+    DeleteGroups: "group-coordinator",
+    OffsetDelete: "group-coordinator",
     ControlledShutdown: "controller",
     ElectLeaders: "controller",
     AlterPartitionReassignments: "controller",

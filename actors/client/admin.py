@@ -227,7 +227,7 @@ class Admin:
             response = await self._connection.ask_broker(broker, ListGroups(), within_ms)
             error = error_of(response, f"the groups of broker {broker}")
             if error is None:
-                return response.groups
+                return tuple(each.group_id for each in response.groups)
             # A broker that is still reading the groups' log will have read it soon.
             if not error.code.is_retriable or deadline.left_ms <= LOADING_MS:
                 raise error

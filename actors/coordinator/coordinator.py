@@ -1,4 +1,4 @@
-"""Who coordinates a group, and how far the group has read.
+"""Who coordinates a group, who is in it, and how far it has read.
 
 Rule: a group is coordinated by the leader of its partition of __consumer_offsets, once it has read
 that partition (B175, B176). A commit is a record there, and is seen when it has been appended as
@@ -11,7 +11,6 @@ says how far that is guarded against (I-25), and what is left.
 
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from functools import partial
 from typing import Final, assert_never
 
 from actors.asked import Asked, refusal
@@ -26,16 +25,25 @@ from actors.coordinator.events import (
     ExpiryDue,
     Finish,
     Found,
+    GroupAppended,
+    JoinDue,
     Looked,
+    MemberDue,
+    PendingDue,
     Read,
     ReadDue,
+    SyncDue,
 )
+from actors.coordinator.forgetting import TOPIC_DELETED, Forgetting
+from actors.coordinator.group_queries import describe_groups, list_groups
+from actors.coordinator.group_records import GroupChange, encode_group_change
 from actors.coordinator.lease import Lease
-from actors.coordinator.loading import Next
+from actors.coordinator.loading import Load, Next
+from actors.coordinator.membership import Membership
 from actors.coordinator.messages import TopicsDeleted
-from actors.coordinator.offsets import commit_error, partition_for
-from actors.coordinator.records import OFFSETS_TOPIC, Change, OffsetKey, encode_changes
-from actors.coordinator.requests import Commit, check_generation, check_group, fetch, tombstones
+from actors.coordinator.offsets import commit_error, group_error, partition_for
+from actors.coordinator.records import OFFSETS_TOPIC, Change, encode_changes
+from actors.coordinator.requests import Commit, check_group, fetch
 from actors.coordinator.shards import Shard, Shards
 from runtime.actor import Actor
 from runtime.keeper import KeeperError, NoNode, SessionEvent, ZNode
@@ -44,7 +52,6 @@ from runtime.world import World
 from wire.data import ProduceResult
 from wire.errors import (
     ApiError,
-    CoordinatorLoadInProgress,
     CoordinatorNotAvailable,
     ErrorCode,
     InvalidRequest,
@@ -52,28 +59,30 @@ from wire.errors import (
 )
 from wire.groups import (
     CoordinatorType,
+    DeleteGroups,
+    DescribeGroups,
     FindCoordinator,
     FindCoordinatorResponse,
+    Heartbeat,
+    JoinGroup,
+    LeaveGroup,
     ListGroups,
-    ListGroupsResponse,
     OffsetCommit,
+    OffsetDelete,
     OffsetFetch,
+    SyncGroup,
 )
 from wire.ids import Node, TopicPartition
-from wire.trace import GroupOffsetsForgotten, GroupOffsetsLoaded, GroupOffsetsUnloaded
+from wire.trace import GroupOffsetsLoaded, GroupOffsetsUnloaded
 from wire.znodes import TopicZNode
 
-MINUTE_MS: Final = 60_000
 RETRY_MS: Final = 1_000
 # Records are decoded on the loop that all actors share: a larger load buffer would hold them up.
 MOST_BYTES_READ: Final = 256 * 1024
 
-EXPIRED: Final = "expired"
-TOPIC_DELETED: Final = "topic deleted"
-
 
 class GroupCoordinator(Actor):
-    """Owns the committed offsets of all groups that this broker coordinates."""
+    """Owns the members and committed offsets of all groups that this broker coordinates."""
 
     def __init__(
         self,
@@ -88,6 +97,11 @@ class GroupCoordinator(Actor):
         self._replica_manager = replica_manager
         self._create_topic = create_topic  # asks for __consumer_offsets, and does not wait for it
         self._shards = Shards()
+        append_group = self._append_group
+        self._membership = Membership(world, config, self._shards, self.after, append_group)
+        self._forgetting = Forgetting(
+            world, config, self._shards, self._membership, self._append, append_group
+        )
         self._lease = Lease(world.clock, config.zookeeper_session_timeout_ms)
         self._is_counting = False
         self._finding: list[Asked] = []  # they wait for the number of partitions
@@ -95,6 +109,9 @@ class GroupCoordinator(Actor):
     async def on_start(self) -> None:
         """Look for old offsets from time to time, and hear of the session."""
         self._world.keeper.listen(self.ref)
+        self._await_expiry()
+
+    def _await_expiry(self) -> None:
         self.after(self._config.offsets_retention_check_interval_ms, ExpiryDue())
 
     async def on_receive(self, message: CoordinatorMessage) -> None:  # noqa: C901, PLR0912 - a table
@@ -105,7 +122,7 @@ class GroupCoordinator(Actor):
             case LeadershipChanged():
                 self._on_leadership_changed(message)
             case TopicsDeleted():
-                self._on_topics_deleted(message)
+                self._forgetting.on_topics_deleted(message)
             case SessionEvent():
                 self._lease.note(message)
             case Counted():
@@ -122,8 +139,13 @@ class GroupCoordinator(Actor):
                 self._read(message.shard)
             case Appended():
                 self._on_appended(message)
+            case GroupAppended():
+                message.finish(group_error(message.result.error_code))
+            case MemberDue() | PendingDue() | JoinDue() | SyncDue():
+                self._membership.on_timer(message)
             case ExpiryDue():
-                self._on_expiry_due()
+                self._forgetting.expire()
+                self._await_expiry()
             case _:
                 assert_never(message)
 
@@ -141,20 +163,20 @@ class GroupCoordinator(Actor):
                     shard = self._shards.of(request.group_id)
                     self._lease.check(shard.led_since_ms)
                     asked.answer(fetch(request, shard.offsets))
+                case JoinGroup() | SyncGroup() | Heartbeat() | LeaveGroup():
+                    self._membership.take(asked, request)
                 case ListGroups():
-                    asked.answer(ListGroupsResponse(groups=self._groups()))
+                    asked.answer(list_groups(self._shards, request))
+                case DescribeGroups():
+                    asked.answer(describe_groups(self._shards, request))
+                case DeleteGroups():
+                    self._forgetting.delete_groups(asked, request)
+                case OffsetDelete():
+                    self._forgetting.delete_offsets(asked, request)
                 case _:
                     raise InvalidRequest(f"{type(request).__name__} is not for a coordinator.")
         except ApiError as error:
             asked.answer(refusal(request, error))
-
-    def _groups(self) -> tuple[str, ...]:
-        """As Kafka: if any partition is still being read, the list would be short of its groups."""
-        if len(self._shards.loaded()) < len(self._shards.all()):
-            raise CoordinatorLoadInProgress(f"{OFFSETS_TOPIC} is being read.")
-        return tuple(
-            sorted(group for shard in self._shards.all() for group in shard.offsets.groups())
-        )
 
     # --- who coordinates --------------------------------------------------------------------------
 
@@ -226,6 +248,7 @@ class GroupCoordinator(Actor):
         former = self._shards.get(change.partition)
         shard = self._shards.change(change)
         if former is not None and not self._shards.is_current(former):
+            self._membership.unload(former)
             self._trace_unloaded(former, "led anew" if change.is_leader else "led no longer")
         led = self._shards.get(change.partition)
         if led is not None and led.leader_epoch == change.leader_epoch:
@@ -265,14 +288,16 @@ class GroupCoordinator(Actor):
             case Next.WAIT:
                 self.after(shard.load.wait_ms(), ReadDue(shard))
             case Next.DONE:
-                self._on_loaded(shard, shard.load.records)
+                self._on_loaded(shard, shard.load)
 
-    def _on_loaded(self, shard: Shard, records: int) -> None:
+    def _on_loaded(self, shard: Shard, load: Load) -> None:
         shard.load = None
         took_ms = self._world.clock.elapsed_ms() - shard.led_since_ms
         number, epoch = shard.partition.partition, shard.leader_epoch
-        self._world.trace(GroupOffsetsLoaded(number, epoch, records, round(1_000 * took_ms)))
-        self._forget(shard, shard.offsets.doom(shard.deleted_topics), TOPIC_DELETED)
+        self._world.trace(GroupOffsetsLoaded(number, epoch, load.records, round(1_000 * took_ms)))
+        self._membership.load(shard, load.groups)
+        doomed = shard.offsets.doom(shard.deleted_topics)
+        self._forgetting.forget(shard, doomed, TOPIC_DELETED)
 
     def _trace_unloaded(self, shard: Shard, reason: str) -> None:
         number = shard.partition.partition
@@ -283,7 +308,7 @@ class GroupCoordinator(Actor):
     def _commit(self, asked: Asked, request: OffsetCommit) -> None:
         """Ask first which of the partitions there are; commits keep their order on this way."""
         check_group(request.group_id)
-        check_generation(request, self._shards.of(request.group_id).offsets)
+        self._membership.check_commit(self._shards.of(request.group_id), request)
         known: set[TopicPartition] = set()
 
         def look(cache: MetadataCache) -> bool:
@@ -303,6 +328,8 @@ class GroupCoordinator(Actor):
         asked, request = looked.asked, looked.request
         try:
             shard = self._shards.of(request.group_id)
+            # Once more: another generation may have begun, whose members must not be overruled.
+            self._membership.check_commit(shard, request)
         except ApiError as error:
             asked.answer(refusal(request, error))
             return
@@ -331,6 +358,20 @@ class GroupCoordinator(Actor):
             refused = ProduceResult(partition=shard.partition, error_code=code)
             self._on_appended(Appended(shard, changes, refused, finish))
 
+    def _append_group(self, shard: Shard, change: GroupChange, finish: Finish) -> None:
+        append = AppendRecords(
+            partition=shard.partition,
+            leader_epoch=shard.leader_epoch,
+            records=encode_group_change(change, self._world.clock.now_ms()),
+            acks=self._config.offsets_commit_required_acks,
+            timeout_ms=self._config.offsets_commit_timeout_ms,
+            done=lambda result: self.ref.tell(GroupAppended(result, finish)),
+        )
+        try:
+            self._replica_manager.tell(append)
+        except InboxFull:
+            finish(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+
     def _on_appended(self, appended: Appended) -> None:
         """Whoever leads by now: the answer is about the log. An unloaded shard nobody reads."""
         code, base_offset = appended.result.error_code, appended.result.base_offset
@@ -338,35 +379,3 @@ class GroupCoordinator(Actor):
         assert not is_done or base_offset >= 0, "what is appended has an offset"
         appended.shard.offsets.end(appended.changes, base_offset if is_done else None)
         appended.finish(commit_error(code))
-
-    # --- what goes --------------------------------------------------------------------------------
-
-    def _on_expiry_due(self) -> None:
-        now_ms = self._world.clock.now_ms()
-        retention_ms = self._config.offsets_retention_minutes * MINUTE_MS
-        for shard in self._shards.loaded():
-            self._forget(shard, shard.offsets.expired(now_ms, retention_ms), EXPIRED)
-        self.after(self._config.offsets_retention_check_interval_ms, ExpiryDue())
-
-    def _on_topics_deleted(self, event: TopicsDeleted) -> None:
-        if OFFSETS_TOPIC in event.topics:
-            self._shards.partitions = None  # it may be made anew, with another number
-        for shard in self._shards.all():
-            if shard.load is None:
-                self._forget(shard, shard.offsets.doom(event.topics), TOPIC_DELETED)
-            else:
-                shard.deleted_topics |= event.topics
-
-    def _forget(self, shard: Shard, keys: Sequence[OffsetKey], reason: str) -> None:
-        """Append tombstones; what they are for is seen until they are in the log.
-
-        Kafka forgets first, and so may remember again after a failover. One that fails is tried
-        again at the next look for old offsets.
-        """
-        for batch in tombstones(keys):
-            self._append(shard, batch, partial(self._on_forgotten, shard, len(batch), reason))
-
-    def _on_forgotten(self, shard: Shard, offsets: int, reason: str, code: ErrorCode) -> None:
-        if code is ErrorCode.NONE:
-            number, epoch = shard.partition.partition, shard.leader_epoch
-            self._world.trace(GroupOffsetsForgotten(number, epoch, offsets, reason))

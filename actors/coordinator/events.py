@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 from actors.asked import Asked
 from actors.broker.local import LeadershipChanged, RecordsRead
+from actors.coordinator.group import Group, Member
 from actors.coordinator.messages import TopicsDeleted
 from actors.coordinator.records import Change
 from actors.coordinator.shards import Shard
@@ -77,6 +78,53 @@ class Appended:
 
 
 @dataclass(frozen=True)
+class GroupAppended:
+    """The replica manager is done with an append of a group."""
+
+    result: ProduceResult
+    finish: Finish
+
+
+@dataclass(frozen=True)
+class MemberDue:
+    """A member's session is over, unless it was heard of."""
+
+    shard: Shard
+    group: Group
+    member: Member
+
+
+@dataclass(frozen=True)
+class PendingDue:
+    """An id that was given out has waited long enough for its member."""
+
+    shard: Shard
+    group: Group
+    member_id: str
+
+
+@dataclass(frozen=True)
+class JoinDue:
+    """Members have had their time to join."""
+
+    shard: Shard
+    group: Group
+    turn: int
+
+
+@dataclass(frozen=True)
+class SyncDue:
+    """Members have had their time to sync."""
+
+    shard: Shard
+    group: Group
+    generation_id: int
+
+
+GroupTimer = MemberDue | PendingDue | JoinDue | SyncDue
+
+
+@dataclass(frozen=True)
 class ExpiryDue:
     """Time to look for offsets that are too old."""
 
@@ -93,5 +141,7 @@ CoordinatorMessage = (
     | Read
     | ReadDue
     | Appended
+    | GroupAppended
+    | GroupTimer
     | ExpiryDue
 )

@@ -10,11 +10,12 @@ from enum import Enum
 from typing import Final
 
 from actors.broker.local import RecordsRead
+from actors.coordinator.group_records import GroupValue, decode_group_change
 from actors.coordinator.offsets import CommittedOffsets
-from actors.coordinator.records import decode_changes
+from actors.coordinator.records import decode_change, decode_data
 from wire.errors import ErrorCode, exception_of
 from wire.ids import Offset
-from wire.records import batches
+from wire.records import Record, batches
 
 FIRST_WAIT_MS: Final = 10
 LONGEST_WAIT_MS: Final = 100
@@ -34,6 +35,7 @@ class Load:
     def __init__(self) -> None:
         self.position = Offset(0)
         self.records = 0
+        self.groups: dict[str, GroupValue] = {}  # as the last records of each say
         self._end: Offset | None = None  # of the log when the load began
         self._wait_ms = FIRST_WAIT_MS
 
@@ -44,13 +46,28 @@ class Load:
         if self._end is None:
             self._end = read.log_end_offset
         self.position = max(self.position, read.log_start_offset)
-        for offset, (key, value) in decode_changes(read.records, self.position):
-            offsets.put(key, value, offset)
-            self.records += 1
+        for record in decode_data(read.records, self.position):
+            self._take_record(record, offsets)
         self.position = self._after(read)
         if self.position >= self._end:
             return Next.DONE
         return Next.READ if self.position < read.high_watermark else Next.WAIT
+
+    def _take_record(self, record: Record, offsets: CommittedOffsets) -> None:
+        change = decode_change(record)
+        if change is not None:
+            key, value = change
+            offsets.put(key, value, record.offset)
+            self.records += 1
+            return
+        group_change = decode_group_change(record)
+        if group_change is None:
+            return  # somebody else's
+        group, described = group_change
+        self.groups.pop(group, None)
+        if described is not None:
+            self.groups[group] = described
+        self.records += 1
 
     def wait_ms(self) -> float:
         """How long to wait for the high watermark, longer each time."""

@@ -6,8 +6,8 @@ is still under way, is not shown, even if it is in the log after all (B177).
 """
 
 from collections import Counter
-from collections.abc import Collection, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Collection, Iterator, Sequence
+from typing import Final, TypeAlias
 
 from msgspec import Struct
 
@@ -37,6 +37,26 @@ def commit_error(append_error: ErrorCode) -> ErrorCode:
     return _COMMIT_ERRORS.get(append_error, append_error)
 
 
+_GROUP_ERRORS: Final = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: _NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS: _NOT_AVAILABLE,
+    ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND: _NOT_AVAILABLE,
+    ErrorCode.REQUEST_TIMED_OUT: ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.UNKNOWN_LEADER_EPOCH: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.KAFKA_STORAGE_ERROR: ErrorCode.NOT_COORDINATOR,
+    ErrorCode.MESSAGE_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.RECORD_LIST_TOO_LARGE: ErrorCode.UNKNOWN_SERVER_ERROR,
+    ErrorCode.INVALID_FETCH_SIZE: ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+def group_error(append_error: ErrorCode) -> ErrorCode:
+    """What members are told of a group that could not be written, as GroupMetadataManager."""
+    return _GROUP_ERRORS.get(append_error, append_error)
+
+
 def partition_for(group: str, partitions: int) -> int:
     """Which partition of __consumer_offsets a group is in (B175)."""
     return absolute(string_hash(group)) % partitions
@@ -46,6 +66,14 @@ class _Entry(Struct, frozen=True, gc=False):
     value: OffsetValue
     log_offset: Offset  # where in __consumer_offsets it stands
     is_doomed: bool = False  # its topic is gone; a tombstone is tried until one is in the log
+
+
+UnusedSince: TypeAlias = Callable[[OffsetKey, OffsetValue], int | None]
+
+
+def commit_time(_: OffsetKey, value: OffsetValue) -> int:
+    """Of a group that assigns its partitions itself: since it was committed."""
+    return value.commit_timestamp_ms
 
 
 class CommittedOffsets:
@@ -73,6 +101,10 @@ class CommittedOffsets:
     def partitions_of(self, group: str) -> list[TopicPartition]:
         """All that a group has committed something for, sorted."""
         return sorted(self._groups.get(group, ()))
+
+    def has_pending(self, group: str) -> bool:
+        """Whether an append for the group is on its way."""
+        return any(key.group == group for key in self._pending)
 
     # --- changes ----------------------------------------------------------------------------------
 
@@ -110,17 +142,25 @@ class CommittedOffsets:
 
     # --- what goes --------------------------------------------------------------------------------
 
-    def expired(self, now_ms: int, retention_ms: int) -> list[OffsetKey]:
+    def expired(
+        self, now_ms: int, retention_ms: int, unused_since: UnusedSince = commit_time
+    ) -> list[OffsetKey]:
         """What is too old, sorted. Not what has an append on its way: it may be a younger commit.
 
-        As GroupMetadata.removeExpiredOffsets, for groups that assign their partitions themselves.
+        As GroupMetadata.removeExpiredOffsets: when an offset began to be of no use is the group's
+        to say, and None as long as it is in use.
         """
         return sorted(
             key
             for key, entry in self._entries()
             if not self._pending[key]
-            and (entry.is_doomed or _expiry_ms(entry.value, retention_ms) <= now_ms)
+            and (entry.is_doomed or _is_old(key, entry.value, now_ms, retention_ms, unused_since))
         )
+
+    def keys_of(self, group: str) -> list[OffsetKey]:
+        """All that is committed or being committed by a group, sorted."""
+        known = {OffsetKey(group, each) for each in self._groups.get(group, ())}
+        return sorted(known | {key for key in self._pending if key.group == group})
 
     def doom(self, topics: Collection[str]) -> list[OffsetKey]:
         """All that is committed, or being committed, for topics that are gone, sorted."""
@@ -137,7 +177,12 @@ class CommittedOffsets:
                 yield OffsetKey(group, partition), entry
 
 
-def _expiry_ms(value: OffsetValue, retention_ms: int) -> int:
+def _is_old(
+    key: OffsetKey, value: OffsetValue, now_ms: int, retention_ms: int, unused_since: UnusedSince
+) -> bool:
+    since_ms = unused_since(key, value)
+    if since_ms is None:
+        return False
     if value.expire_timestamp_ms != NO_TIMESTAMP_MS:
-        return value.expire_timestamp_ms
-    return value.commit_timestamp_ms + retention_ms
+        return value.expire_timestamp_ms <= now_ms
+    return since_ms + retention_ms <= now_ms

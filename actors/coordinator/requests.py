@@ -7,8 +7,9 @@ from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 from actors.coordinator.offsets import CommittedOffsets
-from actors.coordinator.records import Change, OffsetKey, OffsetValue, encode_key, fits
+from actors.coordinator.records import Change, OffsetKey, OffsetValue, encode_key
 from wire.errors import ErrorCode, exception_of
+from wire.fields import fits
 from wire.groups import (
     OffsetCommit,
     OffsetCommitPartition,
@@ -17,14 +18,13 @@ from wire.groups import (
     OffsetFetchResponse,
     OffsetFetchResult,
 )
-from wire.ids import TopicPartition
+from wire.ids import NO_TIMESTAMP_MS, TopicPartition
 from wire.message import PartitionResult
 
+_LATEST_MS: Final = 2**63 - 1
 TOMBSTONES_BYTES: Final = 16 * 1024  # in one batch; it must stay below max.message.bytes
 
 InvalidGroupId: Final = exception_of(ErrorCode.INVALID_GROUP_ID)
-IllegalGeneration: Final = exception_of(ErrorCode.ILLEGAL_GENERATION)
-UnknownMemberId: Final = exception_of(ErrorCode.UNKNOWN_MEMBER_ID)
 
 
 def check_group(group: str) -> None:
@@ -33,16 +33,6 @@ def check_group(group: str) -> None:
         raise InvalidGroupId("The group's name is empty.")
     if not fits(group):
         raise InvalidGroupId(f"The group's name has {len(group)} characters; that is too long.")
-
-
-def check_generation(request: OffsetCommit, offsets: CommittedOffsets) -> None:
-    """Nobody is a member of a group yet: only who assigns its partitions itself may commit.
-
-    The errors are Kafka's for a group that it does not know, and for one that only has offsets.
-    """
-    if request.generation_id >= 0:
-        error = UnknownMemberId if offsets.knows(request.group_id) else IllegalGeneration
-        raise error(f"There is no generation {request.generation_id} of this group.")
 
 
 class Commit:
@@ -55,11 +45,13 @@ class Commit:
         now_ms: int,
         metadata_max_bytes: int,
     ) -> None:
+        kept_ms = request.retention_time_ms
+        expires_ms = NO_TIMESTAMP_MS if kept_ms < 0 else min(now_ms + kept_ms, _LATEST_MS)
         self._judged = [
             (each, _judge(each, known, metadata_max_bytes)) for each in request.partitions
         ]
         self.changes: list[Change] = [
-            (OffsetKey(request.group_id, each.partition), _value_of(each, now_ms))
+            (OffsetKey(request.group_id, each.partition), _value_of(each, now_ms, expires_ms))
             for each, code in self._judged
             if code is ErrorCode.NONE
         ]
@@ -86,12 +78,13 @@ def _judge(
     return ErrorCode.NONE
 
 
-def _value_of(commit: OffsetCommitPartition, now_ms: int) -> OffsetValue:
+def _value_of(commit: OffsetCommitPartition, now_ms: int, expires_ms: int) -> OffsetValue:
     return OffsetValue(
         offset=commit.committed_offset,
         leader_epoch=commit.committed_leader_epoch,
         metadata=commit.metadata or "",
         commit_timestamp_ms=now_ms,
+        expire_timestamp_ms=expires_ms,
     )
 
 

@@ -7,6 +7,7 @@ shard is of use once all of it is in memory; one that is led anew after somebody
 from dataclasses import dataclass, field
 
 from actors.broker.local import LeadershipChanged
+from actors.coordinator.group import Group
 from actors.coordinator.loading import Load
 from actors.coordinator.offsets import CommittedOffsets, partition_for
 from actors.coordinator.records import OFFSETS_TOPIC
@@ -16,12 +17,13 @@ from wire.ids import NO_LEADER_EPOCH, LeaderEpoch, TopicPartition
 
 @dataclass(eq=False)
 class Shard:
-    """One partition, and the offsets in it."""
+    """One partition, and the offsets and groups in it."""
 
     partition: TopicPartition
     leader_epoch: LeaderEpoch
     load: Load | None = field(default_factory=Load)  # None: all of it is in memory
     offsets: CommittedOffsets = field(default_factory=CommittedOffsets)
+    groups: dict[str, Group] = field(default_factory=dict)  # those that somebody has joined
     deleted_topics: set[str] = field(default_factory=set)  # heard of while it was being loaded
     led_since_ms: float = 0.0  # when the controller last said so
 

@@ -24,12 +24,14 @@ from wire.errors import ApiError, ErrorCode, NotController
 from wire.metadata import ApiVersionsResponse, Metadata, MetadataResponse, MetadataTopic
 
 REQUESTS = tuple(RESPONSE_OF)
+PARTS = ("topics", "partitions", "resources", "groups")
 NO = NotController("ask another one")
 SIMPLEST = {
-    **dict.fromkeys(("partitions", "topics", "resources", "live_brokers"), ()),
+    **dict.fromkeys(("partitions", "topics", "resources", "live_brokers", "groups", "members"), ()),
     **dict.fromkeys(("controller_id", "controller_epoch", "broker_id", "acks"), 1),
     **dict.fromkeys(("max_wait_ms", "min_bytes", "max_bytes", "timeout_ms"), 0),
-    **dict.fromkeys(("key", "group_id"), "group"),
+    **dict.fromkeys(("key", "group_id", "member_id"), "group"),
+    **dict.fromkeys(("session_timeout_ms", "generation_id"), 10_000),
     "broker_epoch": -1,
     "election_type": ElectionType.PREFERRED,
 }
@@ -45,7 +47,7 @@ def errors_in(response: Struct) -> list[ErrorCode]:
     """All that a response says: of the whole, or of each thing in it."""
     if hasattr(response, "error_code"):
         return [response.error_code]
-    parts = [each for each in ("topics", "partitions", "resources") if hasattr(response, each)]
+    parts = [each for each in PARTS if hasattr(response, each)]
     return [each.error_code for part in parts for each in getattr(response, part)]
 
 
@@ -60,9 +62,7 @@ def test_every_request_has_a_refusal_in_its_own_form(kind: type[Struct]):
         assert set(errors_in(refused)) <= {ErrorCode.NOT_CONTROLLER}
         assert decode(encode(refused)) == refused
         if not hasattr(refused, "error_code"):  # then each thing asked for is refused
-            asked = [
-                each for each in ("topics", "partitions", "resources") if hasattr(request, each)
-            ]
+            asked = [each for each in PARTS if hasattr(request, each)]
             wanted = [each for name in asked for each in getattr(request, name) or ()]
             assert len(errors_in(refused)) == len(wanted)
 

@@ -43,6 +43,7 @@ STRATEGIES: dict[type[inspect.Type], Callable[[Any], st.SearchStrategy[Any]]] = 
     inspect.StrType: lambda _: st.text(max_size=12),
     inspect.BoolType: lambda _: st.booleans(),
     inspect.NoneType: lambda _: st.none(),
+    inspect.BytesType: lambda _: st.binary(max_size=20),
     inspect.MemoryViewType: lambda _: st.binary(max_size=40).map(memoryview),
     inspect.VarTupleType: lambda kind: st.lists(_of(kind.item_type), max_size=3).map(tuple),
     inspect.TupleType: lambda kind: st.tuples(*map(_of, kind.item_types)),

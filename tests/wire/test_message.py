@@ -86,6 +86,13 @@ def test_codes_do_not_change():
     assert CODES["FindCoordinator"] == 400
     assert CODES["OffsetCommit"] == 402
     assert CODES["OffsetFetch"] == 404
+    assert CODES["JoinGroup"] == 408
+    assert CODES["SyncGroup"] == 410
+    assert CODES["Heartbeat"] == 412
+    assert CODES["LeaveGroup"] == 414
+    assert CODES["DescribeGroups"] == 416
+    assert CODES["DeleteGroups"] == 418
+    assert CODES["OffsetDelete"] == 420
     assert CODES["CreateTopics"] == 500
     assert CODES["CreatePartitions"] == 502
     assert CODES["DeleteTopics"] == 504

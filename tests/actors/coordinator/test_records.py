@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from actors.coordinator.records import (
-    MAX_STRING_BYTES,
     OffsetKey,
     OffsetValue,
     decode_changes,
@@ -16,11 +15,11 @@ from actors.coordinator.records import (
     encode_changes,
     encode_key,
     encode_value,
-    fits,
 )
 from tests.wire.kafka_python import MemoryRecords
 from tests.wire.strategies import fixed
 from wire.errors import ApiError, CorruptRecordBatch, InvalidRecord
+from wire.fields import MAX_STRING_BYTES, fits
 from wire.ids import TopicPartition
 from wire.records import Attributes, Record, encode_batch
 
@@ -118,6 +117,13 @@ def test_what_was_written_is_read(group, text, number, offset, epoch):
     value = OffsetValue(offset=offset, leader_epoch=epoch, metadata=text, commit_timestamp_ms=1)
 
     assert decode_key(encode_key(key)) == key
+    assert decode_value(encode_value(value)) == value
+
+
+def test_a_value_that_expires_is_written_as_version_1():
+    value = OffsetValue(offset=42, metadata="mé", commit_timestamp_ms=1, expire_timestamp_ms=9)
+
+    assert encode_value(value)[:2] == b"\0\1"
     assert decode_value(encode_value(value)) == value
 
 
