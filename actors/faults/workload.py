@@ -108,7 +108,8 @@ class Workload:
     async def _write(self, load: Load) -> None:
         bursts = max(1, -(-load.records // BURST))
         pace_ms = load.over_ms / bursts
-        async with self._producer(load.acks, "writer") as producer:
+        options = {"enable_idempotence": load.idempotence}
+        async with self._producer(load.acks, "writer", **options) as producer:
             deliveries = Tasks(self._crashed)
             for number in range(bursts):
                 partition = self._partitions[number % len(self._partitions)]
