@@ -1,9 +1,9 @@
 """Many small parts become few: a week of a trace is a million files otherwise.
 
-Rule: no event is ever lost or there twice. What was merged is written under a hidden name; a journal
-then says which parts it stands for; only then is it moved into place and are they removed. Whoever
-finds a journal knows from it which of the two to read, and the next compaction finishes what was
-interrupted. Parts that a running cluster adds meanwhile are left alone.
+Rule: no event is ever lost or there twice. What was merged is written under a hidden name; then a
+journal says which parts it stands for; only then is it moved into place and are they removed.
+Whoever finds a journal knows from it which of the two to read, and the next compaction finishes
+what was interrupted. Parts that a running cluster adds meanwhile are left alone.
 """
 
 import json

@@ -205,6 +205,7 @@ def told(trace: Trace, reactions: DataFrame) -> DataFrame:
     )
     return (
         trace.once(control_messages)
+        .where(f.col("actor").contains("/channel-"))  # a timer's message is another matter
         .select("run", "id", f.col("cause").alias("parent"))
         .transform(descended(roots, HOPS))
         .join(calls, ["run", "id"])

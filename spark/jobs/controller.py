@@ -55,8 +55,10 @@ def with_ends(resigned: DataFrame, absences: DataFrame, ends: DataFrame) -> Step
             .agg(f.min_by(f.struct("down_us", "state"), _after("down_us")).alias("first"))
             .withColumn("gone", f.when(f.col("first.down_us") >= f.col("time_us"), f.col("first")))
         )
-        named = gone.join(f.broadcast(resigned), ["run", "controller_epoch"], "left").join(
-            f.broadcast(ends), "run"
+        named = (
+            gone.join(f.broadcast(resigned), ["run", "controller_epoch"], "left")
+            .join(f.broadcast(ends), "run")
+            .where("time_us <= end_us")
         )
         choices = f.array(
             f.struct(f.col("resigned_us").alias("at"), f.col("reason").alias("how")),

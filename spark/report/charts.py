@@ -4,7 +4,7 @@ Rule: a chart has room for as much as it is given; whoever calls it has chosen w
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from math import log10
+from math import log10, sqrt
 from typing import Final, NamedTuple
 
 from spark.report.markup import Markup, tag
@@ -22,11 +22,12 @@ from spark.report.svg import (
     log_axis,
     name,
     over,
+    round_step,
     text,
     time_axis,
     value_axis,
 )
-from spark.report.words import duration, number
+from spark.report.words import duration, number, plain_duration
 
 LANE: Final = 20
 BAR: Final = 13
@@ -166,7 +167,7 @@ def _legend(series: Sequence[Series]) -> list[Markup]:
     drawn, y = [], TOP + 12.0
     for each in series:
         drawn.append(box(12, y - 9, 10, 10, f"key {each.class_}"))
-        drawn.append(text(28, y, each.name[:18], "tick"))
+        drawn.append(text(28, y, each.name[:20], "tick"))
         y += 17
     return drawn
 
@@ -191,10 +192,10 @@ def heat(
             tag("title", f"{row}: {words(value)}"),
             x=scale(begin),
             y=at[row] + 1,
-            width=max(scale(begin + width) - scale(begin), 1),
+            width=round(max(scale(begin + width) - scale(begin), 0.8) + 0.2, 1),  # no seams
             height=14,
             class_="heat",
-            fill_opacity=f"{0.12 + 0.88 * value / most:.2f}",
+            fill_opacity=f"{0.15 + 0.85 * sqrt(value / most):.2f}",
         )
         for (row, begin), value in cells.items()
         if row in at and value > 0
@@ -254,8 +255,9 @@ def flames(rows: Sequence[Flame], label: str) -> Markup:
                 drawn.append(text(scale(begin) + 6, y + FLAME / 2 + 4, hint, "in-step"))
         y += FLAME
     ticks = []
-    for share in (0, 0.25, 0.5, 0.75, 1):
-        x = scale(share * longest)
+    step = round_step(longest)
+    for at in range(int(longest // step) + 1):
+        x = scale(at * step)
         ticks.append(line(x, TOP, x, y, "grid"))
-        ticks.append(text(x, y + 16, duration(share * longest), "tick", "middle"))
+        ticks.append(text(x, y + 16, plain_duration(at * step), "tick", "middle"))
     return chart(y + AXIS, *ticks, *drawn, label=label)

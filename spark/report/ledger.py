@@ -9,7 +9,7 @@ from spark.jobs.audit import CHECKS
 from spark.report.facts import Facts, Row
 from spark.report.markup import Markup, tag
 from spark.report.section import Column, Section, count, figure, hidden, paragraph, table, text
-from spark.report.words import clock, many, number
+from spark.report.words import clock, duration, many, number
 from spark.report.workings import drawn_ranges, percentiles
 
 

@@ -27,7 +27,7 @@ Content: TypeAlias = "str | int | float | Markup | Iterable[Content] | None"
 def tag(name: str, /, *content: Content, **attributes: object) -> Markup:
     """An element; `class_` is class, `stroke_width` is stroke-width, None leaves one out."""
     given = "".join(
-        f' {key.rstrip("_").replace("_", "-")}="{escaped(str(value))}"'
+        f' {key.rstrip("_").replace("_", "-")}="{plain(str(value))}"'
         for key, value in attributes.items()
         if value is not None
     )
@@ -53,6 +53,10 @@ def _text(content: Content) -> str:
 
 def escaped(text: str) -> str:
     """As text, and not too long of it."""
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
-    plain = shown.encode("utf-8", "replace").decode("utf-8", "replace")
-    return escape(UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", plain), quote=True)
+    return plain(text if len(text) <= LONGEST else f"{text[:LONGEST]}…")
+
+
+def plain(text: str) -> str:
+    """As text, all of it."""
+    whole = text.encode("utf-8", "replace").decode("utf-8", "replace")
+    return escape(UNSHOWABLE.sub("\N{REPLACEMENT CHARACTER}", whole), quote=True)

@@ -208,7 +208,7 @@ def _columns() -> list[Column]:
 
     return [
         Column("incident", incident_name),
-        Column("at (UTC)", lambda row: clock(row["time_us"])),
+        Column("at (UTC)", lambda row: clock(row["time_us"]), is_number=True),
         Column(
             "mended",
             lambda row: (

@@ -38,7 +38,13 @@ def paragraph(*words: Content) -> Markup:
 
 def table(rows: Sequence[Row], *columns: Column, caption: str = "") -> Markup:
     """Rows, in a box of their own that scrolls sideways where the screen is narrow."""
-    head = tag("tr", [tag("th", each.heading, scope="col") for each in columns])
+    head = tag(
+        "tr",
+        [
+            tag("th", each.heading, scope="col", class_="right" if each.is_number else None)
+            for each in columns
+        ],
+    )
     body = [
         tag(
             "tr",

@@ -45,7 +45,8 @@ caption { text-align: left; color: var(--soft); padding-bottom: 4px; }
 th, td { text-align: left; padding: 4px 10px; border-bottom: 1px solid var(--rule);
   vertical-align: top; }
 th { font-weight: 600; color: var(--soft); }
-td { max-width: 420px; overflow-wrap: anywhere; }
+td { max-width: 420px; overflow-wrap: break-word; }
+th.right { text-align: right; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .cell { background: rgba(var(--shade), calc(var(--share) * .55)); }
 .grid th[scope=row] { white-space: nowrap; }
@@ -56,7 +57,7 @@ footer { margin: 48px 0 12px; color: var(--soft); font-size: 13px; overflow-wrap
 .chart text { font: 12px system-ui, sans-serif; fill: var(--ink); }
 .chart .tick, .chart .name { fill: var(--soft); }
 .chart .mark-words { fill: var(--bad); font-weight: 600; }
-.grid-line, .chart .grid { stroke: var(--rule); stroke-width: 1; }
+.chart .grid { stroke: var(--rule); stroke-width: 1; }
 .chart .mark { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 4 3; }
 .up { fill: var(--good); } .down { fill: var(--bad); } .paused { fill: var(--warn); }
 .reign { fill: none; stroke: var(--blue); stroke-width: 3; }

@@ -9,10 +9,10 @@ from math import ceil, floor, log10
 from typing import Final, NamedTuple
 
 from spark.report.markup import Content, Markup, tag
-from spark.report.words import SECOND_US, clock, duration
+from spark.report.words import SECOND_US, clock, plain_duration
 
 WIDTH: Final = 960
-LEFT: Final = 150  # for names
+LEFT: Final = 200  # for names
 RIGHT: Final = 24
 TOP: Final = 8
 AXIS: Final = 26  # below
@@ -37,7 +37,7 @@ STEPS_S: Final = (
 )
 DAY_S: Final = 86_400
 TICKS: Final = 9
-CHARACTERS: Final = 22  # of a name in front of a lane
+CHARACTERS: Final = 30  # of a name in front of a lane
 
 
 class Scale(NamedTuple):
@@ -78,7 +78,8 @@ def text(x: float, y: float, words: str, class_: str = "", anchor: str | None = 
 
 def name(y: float, words: str, full: str = "") -> Markup:
     """What a lane is, in front of it."""
-    shown = words if len(words) <= CHARACTERS else f"{words[: CHARACTERS - 1]}…"
+    half = CHARACTERS // 2  # what differs is often at the end
+    shown = words if len(words) <= CHARACTERS else f"{words[:half]}…{words[1 - half :]}"
     return tag(
         "text",
         shown,
@@ -127,6 +128,12 @@ def value_axis(
         yield text(left - 8, y + 4, words(value), "tick", "end")
 
 
+def round_step(span: float) -> float:
+    """A step of 1, 2 or 5 times a power of ten, of which a few make a span."""
+    tens = 10.0 ** floor(log10(max(span, 1) / 4))
+    return next(tens * each for each in (1, 2, 5, 10) if span <= tens * each * 6)
+
+
 def decades(low_us: float, high_us: float) -> Sequence[int]:
     """Powers of ten around some durations."""
     first = floor(log10(max(low_us, 1)))
@@ -139,5 +146,4 @@ def log_axis(powers: Sequence[int], top: float, bottom: float) -> Iterator[Marku
     scale = over(powers[0], powers[-1])
     for power in powers:
         yield line(scale(power), top, scale(power), bottom, "grid")
-        words = duration(10**power).replace(".00", "").replace(".0", "")
-        yield text(scale(power), bottom + 16, words, "tick", "middle")
+        yield text(scale(power), bottom + 16, plain_duration(10**power), "tick", "middle")

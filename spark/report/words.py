@@ -31,6 +31,13 @@ def duration(us: float | None) -> str:
     return f"{seconds // HOUR_S:.0f} h {seconds % HOUR_S // MINUTE_S:.0f} min"
 
 
+def plain_duration(us: float) -> str:
+    """A round duration, as on an axis: 2 ms, 0.5 s."""
+    words = duration(us)
+    value, _, unit = words.partition(" ")
+    return f"{value.rstrip('0').rstrip('.')} {unit}" if "." in value else words
+
+
 def _digits(value: float) -> str:
     if value < FEW:
         return f"{value:.2f}"

@@ -17,6 +17,8 @@ COLOURS: Final = ("one", "two", "three", "four")
 
 
 def drawn_ranges(rows: Sequence[Row], name: str, measure: str, label: str) -> Markup:
+    """The first rows as percentiles of a measure."""
+
     def row_of(row: Row) -> Range:
         p50, p95, p99, most = (
             row[f"{measure}_{each}_us"] or 0 for each in ("p50", "p95", "p99", "max")
@@ -31,6 +33,7 @@ def drawn_ranges(rows: Sequence[Row], name: str, measure: str, label: str) -> Ma
 
 
 def percentiles(measure: str) -> list[Column]:
+    """The columns of a measure."""
     headings = {"p50": "p50", "p95": "p95", "p99": "p99", "max": "longest"}
     return [count(words, f"{measure}_{of}_us", duration) for of, words in headings.items()]
 
