@@ -31,6 +31,7 @@ NAME: Final = "trace-report"
 BROKEN_PROMISES: Final = 2
 INTERRUPTED: Final = 130
 UNITS_US: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+SMALL_BYTES: Final = 25_000_000
 BAR: Final = 24
 EPILOG: Final = """\
 examples:
@@ -61,7 +62,8 @@ def main(java_home: Callable[[], Path], arguments: Sequence[str] | None = None) 
     """Run the command; `java_home` finds Java, once that is needed."""
     given = _parser().parse_args(arguments)
     try:
-        with spark_session(given.master, java_home=java_home()) as session:
+        quick = is_small(given.traces, given.master)
+        with spark_session(given.master, java_home=java_home(), quick=quick) as session:
             return _compact(session, given) if given.compact else _report(session, given)
     except (NotATrace, NoSuchPath, JobFailed, BadSince) as error:
         return _fail(str(error))
@@ -107,6 +109,22 @@ def default_out(traces: Sequence[str]) -> str:
     """Beside the trace, if it is one."""
     only = traces[0].rstrip("/")
     return f"{only}-report" if len(traces) == 1 and not re.search(r"[*?\[{]", only) else NAME
+
+
+def is_small(traces: Sequence[str], master: str) -> bool:
+    """Whether these are folders of this machine with no more than a million events or two."""
+    if not master.startswith("local"):
+        return False
+    total = 0
+    for text in traces:
+        folder = Path(text.removeprefix("file:"))
+        if not folder.is_dir():
+            return False
+        for file in folder.rglob("*.parquet"):
+            total += file.stat().st_size
+            if total > SMALL_BYTES:
+                return False
+    return True
 
 
 def since_us(text: str, last_us: int) -> int:
