@@ -1,7 +1,7 @@
 """What the page and the summary say: rows of the jobs' tables, few enough to be read by people.
 
 Rule: a table is asked for its first so many rows; what is more is counted and not shown. Charts of
-time are those of one run, the one with the most incidents, the most time without leaders, or the longest.
+time are those of one run: of the most incidents, the most time without leaders, the longest.
 """
 
 from collections.abc import Mapping, Sequence
