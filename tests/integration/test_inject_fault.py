@@ -226,6 +226,14 @@ def test_wrong_input_is_one_sentence_and_exit_code_1(arguments, sentence, capsys
     assert error.count("\n") == 1
 
 
+@pytest.mark.parametrize(("world", "flags"), [("simulated", ["--real"]), ("real", [])])
+def test_a_scenario_for_another_world_is_refused(scenario, world, flags, capsys):
+    scenario.write_text(SCENARIO.replace("controller = 3", f'controller = 3\nworlds = ["{world}"]'))
+
+    assert main([str(scenario), *flags]) == 1
+    assert "leader-dies is for" in capsys.readouterr().err
+
+
 def test_every_fault_is_listed_with_its_flags(capsys):
     assert main(["--list"]) == 0
 
