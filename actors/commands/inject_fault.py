@@ -206,9 +206,7 @@ def _play(scenario: Scenario, given: argparse.Namespace) -> int:
 
 def _check_world(scenario: Scenario, *, is_real: bool) -> None:
     if is_real and "real" not in scenario.worlds:
-        raise BadScenario(
-            f"{scenario.name} is for the simulator: real clusters cannot do all of it"
-        )
+        raise BadScenario(f"{scenario.name} is for the simulator: a real cluster cannot do it all")
     if not is_real and "simulated" not in scenario.worlds:
         raise BadScenario(f"{scenario.name} is for real clusters: give --real or --processes")
 
