@@ -150,11 +150,13 @@ async def _serve(
         reason = await down
         raise Sentence(f"broker {broker} is down: {reason}")
     finally:
-        await tasks.close()
+        # What happens while it leaves is told, and it still obeys: a farewell may wait for a link
+        # that somebody is about to heal.
         try:
             await cluster.stop_nodes()
         finally:
-            stop()  # only now: how it leaves, and who leads then, is told, too
+            await tasks.close()
+            stop()
 
 
 async def _obey(cluster: OneBroker, down: Promise[str], say: Callable[[Said], None]) -> None:

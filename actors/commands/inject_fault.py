@@ -188,6 +188,7 @@ def _single(name: str, arguments: list[str]) -> int:
 def _play(scenario: Scenario, given: argparse.Namespace) -> int:
     aside = _say_aside if given.json else say
     is_real = given.real or given.processes or given.random
+    _check_world(scenario, is_real=is_real or given.bootstrap_server is not None)
     if given.bootstrap_server is not None:
         if given.real or given.processes:
             raise BadScenario("--bootstrap-server is a cluster that runs, --real one of its own")
@@ -201,6 +202,13 @@ def _play(scenario: Scenario, given: argparse.Namespace) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return conclude(verdict, scenario, given, "virtual seconds")
+
+
+def _check_world(scenario: Scenario, *, is_real: bool) -> None:
+    if is_real and "real" not in scenario.worlds:
+        raise BadScenario(f"{scenario.name} is for the simulator: a real cluster cannot do it all")
+    if not is_real and "simulated" not in scenario.worlds:
+        raise BadScenario(f"{scenario.name} is for real clusters: give --real or --processes")
 
 
 async def _really(

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+import msgspec
 from msgspec import Struct
 
 from actors.conditions import NotReached
@@ -379,8 +380,9 @@ def _named(event: Event) -> str:
 
 
 def _spoken(action: Any) -> str:
-    said = {name: getattr(action, name) for name in action.__struct_fields__}
-    return f"{type(action).__name__} {said}"
+    said = msgspec.to_builtins(action)
+    name = said.pop("action")
+    return " ".join((name, *(f"{k}={v}" for k, v in said.items() if v not in (None, {}))))
 
 
 __all__ = ["Account", "NeverCame", "Play", "is_whole"]

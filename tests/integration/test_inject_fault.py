@@ -19,6 +19,7 @@ from actors.faults.scenario import scenario_of
 from actors.faults.vocabulary import INSTANT, KINDS
 from actors.process_cluster import ProcessCluster
 from actors.source import NodeSource
+from actors.view import BrokerState
 from runtime.real import RealClock
 from tests.support.processes import Command, zookeepers_in
 
@@ -118,6 +119,20 @@ async def test_a_broker_that_is_started_twice_at_once_starts_once(page):
 
     assert [type(each) for each in answers].count(dict) == 1, answers
     await cluster.until(is_whole, timeout_ms=60_000)
+
+
+async def test_a_broker_that_leaves_still_hears_that_its_link_is_healed(page):
+    page, cluster = page
+    await page.ask("POST", "/api/faults", {"fault": "cut", "broker": 2, "other": "zookeeper"})
+
+    async with asyncio.TaskGroup() as both:
+        both.create_task(page.ask("POST", "/api/faults", {"fault": "shut-down", "broker": 2}))
+        await cluster.until(lambda view: view.brokers[2].state is not BrokerState.UP)
+        both.create_task(page.ask("POST", "/api/faults", {"fault": "heal"}))
+
+    if isinstance(cluster, ProcessCluster):
+        assert await cluster.lives[2].child.ended() == 0, "it left in its own time"
+    assert not cluster.is_up(2)
 
 
 # --- the command ----------------------------------------------------------------------------------
@@ -224,6 +239,14 @@ def test_wrong_input_is_one_sentence_and_exit_code_1(arguments, sentence, capsys
     error = capsys.readouterr().err
     assert re.search(sentence, error)
     assert error.count("\n") == 1
+
+
+@pytest.mark.parametrize(("world", "flags"), [("simulated", ["--real"]), ("real", [])])
+def test_a_scenario_for_another_world_is_refused(scenario, world, flags, capsys):
+    scenario.write_text(SCENARIO.replace("controller = 3", f'controller = 3\nworlds = ["{world}"]'))
+
+    assert main([str(scenario), *flags]) == 1
+    assert "leader-dies is for" in capsys.readouterr().err
 
 
 def test_every_fault_is_listed_with_its_flags(capsys):

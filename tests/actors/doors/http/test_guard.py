@@ -205,6 +205,24 @@ async def test_elsewhere_the_token_stands_for_the_name_and_faults_are_off():
         assert source.faults.done == []
 
 
+@pytest.mark.parametrize(
+    ("method", "path", "given"),
+    [
+        ("POST", "/api/faults", FAULT),
+        ("GET", "/api/faults", None),
+        ("DELETE", "/api/faults/1", None),
+        ("POST", "/api/scenarios", {"toml": "name = 'x'"}),
+        ("GET", "/api/scenarios/1", None),
+        ("DELETE", "/api/scenarios/1", None),
+    ],
+)
+async def test_where_faults_are_off_nothing_of_them_is_done_or_told(method, path, given):
+    source = FakeSource()
+    async with served(source, faults=False) as (_, client):
+        assert await status(client, path, None, method, json=given) == 403
+    assert source.faults.done == []
+
+
 async def test_faults_may_be_on_elsewhere_and_off_here():
     source = FakeSource()
     async with served(source, host="0.0.0.0", token=TOKEN, faults=True) as (_, client):
