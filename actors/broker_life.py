@@ -28,6 +28,7 @@ class BrokerLife:
         self.address = ""  # where it listens, or did
         self.seen: ObserveResponse | None = None
         self.is_silent = False
+        self.is_spawning = False  # its next process is being made
         self._orders: dict[int, Promise[str]] = {}  # faults that it was told to do to itself
 
     @property

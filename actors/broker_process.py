@@ -114,7 +114,9 @@ async def serve_broker(options: BrokerOptions, *, is_supervised: bool, as_json: 
             token=options.door.token,
         )
         try:
-            return await _serve(OneBroker(options, process), process, is_supervised, as_json)
+            cluster = OneBroker(options, process)
+            cluster.may_move = is_supervised  # its port was any that was free
+            return await _serve(cluster, process, is_supervised, as_json)
         finally:
             await process.close()
             folder.close()
@@ -145,9 +147,11 @@ async def _serve(
         reason = await down
         raise Sentence(f"broker {broker} is down: {reason}")
     finally:
-        stop()
         await tasks.close()
-        await cluster.stop_nodes()
+        try:
+            await cluster.stop_nodes()
+        finally:
+            stop()  # only now: how it leaves, and who leads then, is told, too
 
 
 async def _obey(cluster: OneBroker, down: Promise[str], say: Callable[[Said], None]) -> None:

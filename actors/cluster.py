@@ -52,8 +52,10 @@ class Cluster(NodeCluster):
         racks: Mapping[int, str] | None = None,
         announce: Announce | None = None,
         door: Door = LOOPBACK,
+        first: int | None = None,
     ) -> None:
         self._given = data
+        self._first = first  # who shall be the controller, if it matters
         self._trace = trace
         self._folder: Folder | None = None
         self._zookeeper = zookeeper
@@ -124,7 +126,7 @@ class Cluster(NodeCluster):
             self._announce(f"looking for ZooKeeper at {self._zookeeper}")
         self.process.zookeeper = self.zookeeper
         await self.process.start()
-        await self.start_nodes()
+        await self.start_nodes(self._first)
         while self.controller is None or not self._know_each_other():
             await next(iter(self.nodes.values())).world.clock.sleep(POLL_MS)
         await self.await_topics()

@@ -2,11 +2,12 @@
 
 Rule: a cluster is the same in both worlds; what differs is the universe that makes a World for a
 node. A node that goes down by itself is noticed, its World cut off; the others go on. A broker
-keeps its port from one life to the next.
+keeps its port from one life to the next, unless somebody has taken it meanwhile.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
+from errno import EADDRINUSE
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -166,14 +167,24 @@ class NodeCluster:
         self._racks = racks or {}
         self._clients = 0
         self._ports: dict[int, int] = {}  # of each broker, once it has one
+        self._opening: set[int] = set()  # two at once would both have a door
         self._announce = announce or (lambda _: None)
+        self.may_move = True  # to another port: nobody has asked for this one
         self.nodes: dict[int, Node] = {}
         self.brokers = tuple(range(1, brokers + 1))
 
-    async def start_nodes(self) -> None:
-        """Start every broker, one after the other."""
+    async def start_nodes(self, first: int | None = None) -> None:
+        """Start every broker, one after the other; the first is the controller before others are.
+
+        Unless it is said who that is, whoever is fastest wins.
+        """
+        if first is not None:
+            await self.start_broker(first)
+            while self.controller is None:
+                await self.clock.sleep(POLL_MS)
         for broker in self.brokers:
-            await self.start_broker(broker)
+            if broker != first:
+                await self.start_broker(broker)
 
     async def start_broker(self, broker: int) -> Node:
         """Start a broker that is not running."""
@@ -181,8 +192,14 @@ class NodeCluster:
             raise ValueError(f"broker {broker} is running already")
         rack = self._racks.get(broker)
         config = BrokerConfig(broker_id=broker, broker_rack=rack, **self._overrides)
-        name, port = node_name(broker), self._ports.get(broker, 0)
-        world, (host, port) = await self.universe.open(name, port=port)
+        if broker in self._opening:
+            raise ValueError(f"broker {broker} is starting already")
+        name = node_name(broker)
+        self._opening.add(broker)
+        try:
+            world, (host, port) = await self._open(name, self._ports.get(broker, 0))
+        finally:
+            self._opening.discard(broker)
         self._ports[broker] = port
         endpoint = Endpoint(LISTENER, PLAINTEXT, host, port)
         node = Node(config, world, (endpoint,), on_down=self._on_down, observe=observe)
@@ -195,6 +212,15 @@ class NodeCluster:
             node.kill(NOT_STARTED)
             raise
         return node
+
+    async def _open(self, name: str, port: int) -> tuple[World, tuple[str, int]]:
+        try:
+            return await self.universe.open(name, port=port)
+        except OSError as error:
+            # While it was down the system may have given its port to somebody.
+            if error.errno != EADDRINUSE or not self.may_move:
+                raise
+            return await self.universe.open(name)
 
     async def await_topics(self) -> None:
         """Wait until every broker that is up knows every topic, but not for ever.

@@ -54,7 +54,7 @@ FAULTS: Final = (FaultInjected, FaultHealed)  # the hand itself tells of them, o
 class ProcessCluster:
     """`async with ProcessCluster(brokers=3) as cluster`: as Cluster, over real processes."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - all that a cluster is told
         self,
         brokers: int = 3,
         *,
@@ -65,6 +65,7 @@ class ProcessCluster:
         overrides: Mapping[str, Any] | None = None,
         announce: Announce | None = None,
         door: Door = LOOPBACK,
+        first: int | None = None,
     ) -> None:
         given = settings_of(brokers, overrides)
         self.session_timeout_ms = session_timeout_ms
@@ -74,6 +75,7 @@ class ProcessCluster:
         self.lives = {broker: BrokerLife(broker) for broker in self.brokers}
         self.clock: Clock = RealClock()
         self._door = door
+        self._first = first  # who shall be the controller, if it matters
         self._given, self._trace, self._zookeeper = data, trace, zookeeper
         self._run = new_run()
         self._spawned = 0  # a process's number is the origin of its events: none is used twice
@@ -147,8 +149,12 @@ class ProcessCluster:
             self._announce(f"ZooKeeper is up at {self._embedded.hosts}")
         else:
             self._announce(f"looking for ZooKeeper at {self._zookeeper}")
-        for life in self.lives.values():
-            await self._spawn(life)
+        if self._first is not None:  # alone it is elected before another process is there
+            await self._spawn(self.lives[self._first])
+            await self.await_ready(self._first)
+        for broker, life in self.lives.items():
+            if broker != self._first:
+                await self._spawn(life)
         for broker in self.brokers:
             await self.await_ready(broker)
         addresses = ",".join(life.address for life in self.lives.values())
@@ -182,9 +188,13 @@ class ProcessCluster:
     async def start_broker(self, broker: int) -> None:
         """Start a broker that is not running, and wait until it is registered."""
         life = self.lives[broker]
-        if life.is_alive:
+        if life.is_alive or life.is_spawning:
             raise ValueError(f"broker {broker} is running already")
-        await self._spawn(life)
+        life.is_spawning = True
+        try:
+            await self._spawn(life)
+        finally:
+            life.is_spawning = False
         await self.await_ready(broker)
 
     async def stop_broker(self, broker: int) -> None:

@@ -166,7 +166,7 @@ class Endpoint:
             del self._pending[correlation]
             if not call.ended.cancel() and not call.ended.cancelled():
                 call.ended.exception()  # seen, also by a caller who was cancelled meanwhile
-            if self._trace.is_on:
+            if self._trace.wants(CallFinished):
                 took_us = round((loop.time() - begun) * 1e6)
                 sizes = len(payload), len(call.response)
                 self._trace(CallFinished(self._address, to, label, *sizes, took_us, outcome))

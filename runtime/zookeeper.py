@@ -393,7 +393,8 @@ class ZooKeeper(SessionKeeper):
         async def ask() -> Any:
             return await self._answer(self._current(), MultiRead(paths), paths[0])
 
-        answers: list[ZNode | KeeperError] = await self._request("read", paths[0], len(paths), ask)
+        first, count = self._bare(paths[0]), len(paths)
+        answers: list[ZNode | KeeperError] = await self._request("read", first, count, ask)
         for answer in answers:
             if isinstance(answer, KeeperError):
                 answer.path = self._bare(answer.path)

@@ -66,6 +66,8 @@ def _chosen(parser: Parser, given: argparse.Namespace) -> int:
     asked = [given.list, given.active, given.random, given.scenario is not None]
     if sum(asked) != 1:
         parser.error("one of a fault, a file, --random, --list and --active must be given")
+    if given.random is not (given.duration is not None):
+        parser.error("--random needs --for, and nothing else does")
     if given.list:
         for line in vocabulary_lines():
             say(line)
@@ -74,8 +76,6 @@ def _chosen(parser: Parser, given: argparse.Namespace) -> int:
         if given.bootstrap_server is None:
             parser.error("--active needs --bootstrap-server")
         return run(list_active(given), name=NAME, interrupted=INTERRUPTED)
-    if given.random is not (given.duration is not None):
-        parser.error("--random needs --for, and nothing else does")
     if given.random:
         scenario = lasting_scenario_of_seed(_seed(given), for_ms=given.duration * 1000)
     else:

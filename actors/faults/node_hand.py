@@ -53,8 +53,8 @@ class NodeHand:
             await self._cluster.start_broker(broker)
         except (ActorGone, AskTimedOut) as error:
             raise FaultRefused(f"broker {broker} went down while it started: {error}") from None
-        except ValueError as error:  # somebody else has started it meanwhile
-            raise FaultRefused(str(error)) from None
+        except (ValueError, KeeperError) as error:  # it runs already, or ZooKeeper is away
+            raise FaultRefused(f"broker {broker} was not started: {error}") from None
         over_with_a_life(self._log, broker)
         return number
 

@@ -41,14 +41,15 @@ from runtime.keeper import KeeperError
 from runtime.main import Sentence
 from runtime.network import NetworkError
 from runtime.ref import ActorGone, AskTimedOut
-from runtime.tasks import Tasks, within
+from runtime.tasks import Promise, Tasks, within
 from wire.admin import ElectionType
-from wire.errors import ApiError, MalformedMessage, TopicAlreadyExists, UnknownTopicOrPartition
+from wire.errors import ApiError, MalformedMessage, TopicAlreadyExists
 from wire.ids import NO_BROKER, TopicPartition
-from wire.trace import LeaderElected, Stamp, TraceEvent
+from wire.trace import LeaderElected, Stamp, TopicDeletionStep, TraceEvent
 
 WHOLE_MS: Final = 120_000  # that a cluster may take to be whole when all is healed
 ACTION_MS: Final = 5_000
+GONE_MS: Final = 30_000  # that the deletion of a topic may take
 STARTING: Final = 5  # tries
 CALMING: Final = 24  # tries
 SHELL: Final = "shell"  # a person at a ZooKeeper shell
@@ -263,12 +264,23 @@ class Play:
             await self.injector.heal_all()
 
     async def take_away(self) -> None:
-        """Delete the topics that were made."""
-        with suppress(FaultRefused, *REFUSALS):
+        """Delete the topics that were made, and wait until they are gone."""
+        gone: dict[str, Promise[None]] = {topic: Promise() for topic in self._own}
+
+        def hear(_: Stamp, event: TraceEvent) -> None:
+            assert isinstance(event, TopicDeletionStep)
+            if event.step == "completed" and event.topic in gone:
+                gone[event.topic].keep(None)
+
+        stop = self._cluster.watch([TopicDeletionStep], hear)
+        try:
             async with self._cluster.admin() as admin:
-                for topic in self._own:
-                    with suppress(UnknownTopicOrPartition):
+                for topic, promise in gone.items():
+                    with suppress(*REFUSALS):  # it was deleted before
                         await admin.delete_topic(topic, timeout_ms=ACTION_MS)
+                        await promise.settled(GONE_MS)
+        finally:
+            stop()
 
     async def _start_all(self) -> None:
         for _ in range(STARTING):
@@ -307,17 +319,22 @@ class Play:
         if kinds:
             ordered = sorted(kinds, key=lambda kind: kind.__name__)
             self._stops.append(self._cluster.watch(ordered, self._count))
-        self._stops.append(self._cluster.watch([LeaderElected], self._note_unclean))
+        lost: list[type[TraceEvent]] = [LeaderElected, TopicDeletionStep]
+        self._stops.append(self._cluster.watch(lost, self._note_lost))
 
     def _count(self, stamp: Stamp, event: TraceEvent) -> None:
         for number, wanted in enumerate(self._expected):
             if matches(wanted, stamp.node, event):
                 self._counts[number] = self._counts.get(number, 0) + 1
 
-    def _note_unclean(self, _: Stamp, event: TraceEvent) -> None:
-        assert isinstance(event, LeaderElected)
-        if event.is_unclean:
-            self._unclean.add(TopicPartition(event.topic, event.partition))
+    def _note_lost(self, _: Stamp, event: TraceEvent) -> None:
+        """What was promised is over after an unclean election, and with the topic."""
+        match event:
+            case LeaderElected(is_unclean=True):
+                self._unclean.add(TopicPartition(event.topic, event.partition))
+            case TopicDeletionStep(step="completed"):
+                written = self.workload.partitions
+                self._unclean |= {each for each in written if each.topic == event.topic}
 
     def _crashed(self, error: Exception) -> None:
         self._crashes.append(error)

@@ -7,7 +7,7 @@ Whatever happens, also Ctrl-C, all is healed before the cluster stops.
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from typing import Final
+from typing import Any, Final
 
 from actors.cluster import Cluster, resolve
 from actors.conditions import NotReached
@@ -49,13 +49,14 @@ async def judge_real(
     narrate: Callable[[RealStage], Narrator],
 ) -> Verdict:
     """Play it on a cluster of its own; it is told by whom `narrate` makes of it, once it is up."""
+    options: dict[str, Any] = {
+        "session_timeout_ms": scenario.session_timeout_ms,
+        "overrides": scenario.overrides,
+        "announce": announce,
+        "first": scenario.controller,
+    }
     kind = ProcessCluster if processes else Cluster
-    async with kind(
-        scenario.brokers,
-        session_timeout_ms=scenario.session_timeout_ms,
-        overrides=scenario.overrides,
-        announce=announce,
-    ) as cluster:
+    async with kind(scenario.brokers, **options) as cluster:
         hand = cluster.faults if isinstance(cluster, ProcessCluster) else NodeHand(cluster)
         narrator = narrate(cluster)
         try:
@@ -162,7 +163,7 @@ def _watched(stage: RealStage, play: Play) -> Iterator[_Judges]:
 async def _come_about(stage: RealStage, judges: _Judges, tell: Tell) -> None:
     """Ask until all holds, or its time is over."""
     tell("all is healed and whole: what must have come about is looked at")
-    end_ms = stage.clock.elapsed_ms() + COMES_ABOUT_MS
+    end_ms, last = stage.clock.elapsed_ms() + COMES_ABOUT_MS, ""
     folder = Folder.open(None)
     process = RealProcess(resolve=resolve, data=folder.path, zookeeper=stage.zookeeper)
     await process.start()
@@ -173,7 +174,10 @@ async def _come_about(stage: RealStage, judges: _Judges, tell: Tell) -> None:
             try:
                 await _judge_once(stage, judges, world.keeper)
                 break
-            except (Violation, KeeperError):
+            except (Violation, KeeperError) as error:
+                if str(error) != last:
+                    last = str(error)
+                    tell(f"not yet: {last}")
                 if stage.clock.elapsed_ms() >= end_ms:
                     raise
                 await stage.clock.sleep(LOOK_AGAIN_MS)

@@ -25,12 +25,13 @@ from actors.faults.vocabulary import (
     fault_of,
 )
 from wire.message import CODES
-from wire.trace import EVENTS
+from wire.trace import EVENTS, MessageHandled
 
 MOST_BYTES: Final = 1 << 20
 MOST_BROKERS: Final = 25
 WORLDS: Final = ("simulated", "real")
-KINDS_OF_EVENTS: Final = {event.__name__: event for event in EVENTS}
+# Of every message that is handled only a row is kept: nobody hears of it at that moment.
+KINDS_OF_EVENTS: Final = {each.__name__: each for each in EVENTS if each is not MessageHandled}
 Broker = Annotated[int, Meta(ge=1, le=MOST_BROKERS)]
 Replicas = Annotated[tuple[Broker, ...], Meta(min_length=1, max_length=MOST_BROKERS)]
 

@@ -43,10 +43,16 @@ class Workload:
             for topic in topics
             for number in range(len(topic.replicas))
         ]
+        self._beside: set[TopicPartition] = set()
         self._tasks = Tasks(self._crashed)
         self._writing = Tasks(self._crashed)
         self._sent = 0
         self.crashes: list[Exception] = []
+
+    @property
+    def partitions(self) -> set[TopicPartition]:
+        """What was or will be written to."""
+        return {*self._partitions, *self._beside}
 
     def start(self, load: Load) -> None:
         """Begin."""
@@ -75,6 +81,7 @@ class Workload:
             options |= {"delivery_timeout_ms": limit_ms, "max_block_ms": limit_ms}
         async with self._producer(asked.acks, "extra", **options) as producer:
             partition = TopicPartition(asked.topic, asked.partition)
+            self._beside.add(partition)
             for _ in range(asked.records):
                 try:
                     is_done = await self._settle(await self._enqueue(producer, partition))

@@ -148,3 +148,13 @@ async def test_nobody_is_waited_for_where_all_are_dead(sim):
     cluster.kill(1)
 
     await cluster.await_topics()
+
+
+@pytest.mark.parametrize("first", [1, 2, 3])
+async def test_whoever_shall_be_first_is_the_controller(sim, first):
+    cluster = SimulatedCluster(sim, brokers=3)
+
+    await cluster.start_nodes(first)
+
+    assert cluster.controller is cluster.nodes[first]
+    assert sorted(cluster.nodes) == [1, 2, 3]

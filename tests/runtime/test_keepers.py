@@ -15,6 +15,7 @@ from runtime.keeper import (
     CheckFailed,
     Create,
     Delete,
+    KeeperError,
     KeeperSessionLost,
     MultiFailed,
     NoChildrenForEphemerals,
@@ -31,6 +32,7 @@ from runtime.keeper import (
 from runtime.simulation.keeper import SimulatedKeeper
 from runtime.simulation.loop import SimulatedLoop
 from runtime.simulation.zookeeper import SimulatedZooKeeper
+from runtime.tampering import Refusal
 from runtime.tracing import Trace
 from runtime.zookeeper import ZooKeeper
 from tests.support.mailbox import Mailbox
@@ -689,3 +691,30 @@ async def test_a_watched_read_in_a_session_that_is_gone_is_no_list_of_errors(lab
 
     with pytest.raises(KeeperSessionLost):
         await keeper.read_watched(["/a", "/missing"], Mailbox())
+
+
+# --- faults ---------------------------------------------------------------------------------------
+
+
+async def test_what_is_refused_on_purpose_fails_so_often_and_nothing_is_done(lab, keeper):
+    await keeper.create("/refused", b"as it was")
+    keeper.watch_tamper.refusals.append(Refusal("/refu", 3))
+
+    for ask in (
+        keeper.get("/refused"),
+        keeper.read(["/refused", "/other"]),
+        keeper.set("/refused", b"changed"),
+    ):
+        with pytest.raises(KeeperError, match="on purpose"):
+            await ask
+
+    assert (await keeper.get("/refused")).data == b"as it was"
+
+
+async def test_what_is_refused_of_one_path_is_not_of_another(lab, keeper):
+    await keeper.create("/other")
+    keeper.watch_tamper.refusals.append(Refusal("/refused", 1))
+
+    (znode,) = await keeper.read(["/other"])
+
+    assert isinstance(znode, ZNode)

@@ -72,6 +72,20 @@ async def test_a_call_has_the_response_of_the_one_who_was_called(pair, trace):
     assert here.pending == 0
 
 
+async def test_whoever_watches_calls_hears_of_them_also_if_nothing_is_recorded(sim):
+    trace = Trace(now_s=sim.loop.time, epoch_us=0, recording=False)
+    here = endpoint("here", MemoryTransport(), trace)
+    here.serve(Echo())
+    heard = []
+    stop = trace.watch([CallFinished], lambda _, event: heard.append(event.request))
+
+    await here.call("here", b"", timeout_ms=100, label="Heard")
+    stop()
+    await here.call("here", b"", timeout_ms=100, label="Unheard")
+
+    assert heard == ["Heard"]
+
+
 async def test_a_node_may_call_itself(pair):
     _, there = pair
 

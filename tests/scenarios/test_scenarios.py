@@ -11,9 +11,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from actors.faults.scenario import Scenario, read_scenario, scenario_of, scenario_toml
+from actors.faults.scenario import Mend, Scenario, read_scenario, scenario_of, scenario_toml
 from actors.faults.simulated import judge
+from actors.faults.vocabulary import Fault
 
+NEVER_CAME = "L-0"
 FILES = sorted(Path(__file__).parent.glob("*.toml"))
 every_scenario = pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
 
@@ -36,6 +38,18 @@ def test_a_scenario_fails_without_its_steps(path):
     verdict = judge(replace(scenario(path), steps=()))
 
     assert verdict.invariant == "expect", verdict.violation
+
+
+@every_scenario
+def test_a_scenario_fails_if_nothing_is_broken_although_all_else_is_done(path):
+    deeds = tuple(
+        replace(step, do=None) if isinstance(step.do, Fault | Mend) else step
+        for step in scenario(path).steps
+    )
+
+    verdict = judge(replace(scenario(path), steps=deeds))
+
+    assert verdict.invariant in {"expect", NEVER_CAME}, verdict.violation
 
 
 @every_scenario

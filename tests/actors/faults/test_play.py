@@ -10,6 +10,7 @@ from actors.faults.node_hand import NodeHand
 from actors.faults.play import Play
 from actors.faults.scenario import (
     CreateTopic,
+    DeleteTopic,
     Event,
     Expect,
     Load,
@@ -231,6 +232,27 @@ def test_znodes_of_a_session_that_lingers_are_removed_late_and_only_once():
         return verdict.virtual_ms
 
     assert ended(linger, kill) == pytest.approx(ended(kill) + 5_000, abs=500)
+
+
+async def test_what_was_written_to_a_topic_is_not_lost_with_the_topic(sim):
+    """Nobody but the one who plays looks on: he knows by himself that the topic is another."""
+    cluster = SimulatedCluster(sim, brokers=3)
+    await cluster.start_nodes()
+    steps = (
+        Step(do=Produce(topic="old", records=3)),
+        Step(do=DeleteTopic(topic="old")),
+        Step(when=State(partition="old-0", is_there=False)),
+        Step(do=CreateTopic(topic="old", replicas=((3, 1),))),
+        Step(when=State(partition="old-0", isr=(1, 3))),
+    )
+    topics = (Topic(name="old", replicas=((1, 2),)),)
+    play = Play(
+        Scenario(name="x", steps=steps, topics=topics, load=IDLE), cluster, NodeHand(cluster)
+    )
+
+    await play.run()
+
+    assert play.account.acknowledged == 3
 
 
 async def test_one_plays_a_scenario_once_and_leaves_no_rule_behind(sim):

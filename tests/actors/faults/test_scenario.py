@@ -153,6 +153,7 @@ def step(said: str) -> str:
         (step("do = {action = 'mend', step = 'a'}"), "step 1 mends 'a', and no step before is"),
         (step("name = 'a'\n[[steps]]\nname = 'a'"), "step 2 is 'a', and so is one before"),
         (step("on = {event = 'Leader'}"), "there is no event 'Leader'"),
+        (step("on = {event = 'MessageHandled'}"), "there is no event 'MessageHandled'"),
         (step("on = {event = 'LeaderElected', where = {lead = 1}}"), "LeaderElected has no lead;"),
         (step("on = {event = 'LeaderElected', nth = 0}"), "$.steps[0].on.nth"),
         (step("on_message = {message = 'Leader'}"), "step 1: there is no message 'Leader'"),

@@ -48,6 +48,7 @@ from actors.faults.vocabulary import (
 from actors.names import node_name
 from actors.node import NodeState
 from actors.view import ClusterView
+from runtime.files import DiskError, File
 from runtime.simulation.simulator import Simulator, run
 from wire.frame import Frame
 from wire.trace import FaultHealed, FaultInjected
@@ -383,28 +384,28 @@ def is_between(frame: Frame, source: int, to: int) -> bool:
 
 
 async def touched(desk: Desk, broker: int, *, is_well: bool) -> None:
-    disk = desk.disk(broker)
     try:
-        with disk.open("probe") as file:
-            file.append(b"x")
-    except OSError:
+        probe(desk, broker).append(b"x")
+    except DiskError:
         assert not is_well
     else:
         assert is_well
 
 
+def probe(desk: Desk, broker: int) -> File:
+    return desk.disk(broker).open("probe", create=True)
+
+
 async def sync_ms(desk: Desk, broker: int) -> float:
     began = desk.sim.now_ms
-    with desk.disk(broker).open("probe") as file:
-        await file.sync()
+    await probe(desk, broker).sync()
     return desk.sim.now_ms - began
 
 
 def segment(desk: Desk, broker: int) -> bytes:
     paths = desk.sim.files(node_name(broker), "orders-0")
-    path = next(each for each in paths if each.endswith(LOG))
-    with desk.disk(broker).open(path) as file:
-        return bytes(file.read(0, file.size))
+    file = desk.disk(broker).open(next(each for each in paths if each.endswith(LOG)))
+    return bytes(file.read_at(0, file.size))
 
 
 # --- the rows -------------------------------------------------------------------------------------
