@@ -22,7 +22,7 @@ from actors.config import GENERATIONS
 from actors.faults.nemesis import FAULTS, RECORDS
 from actors.faults.scenario import Scenario, scenario_toml
 from actors.faults.shrinking import shrink
-from actors.faults.simulated import Verdict, judge, scenario_of_seed
+from actors.faults.simulated import Verdict, all_invariants, judge, scenario_of_seed
 from runtime.clock import RealClock
 from runtime.main import INTERRUPTED
 
@@ -30,10 +30,13 @@ FOUND: Final = 2  # the exit code for a violation
 MOST_SEEDS: Final = 10_000_000
 REPORT_S: Final = 1.0
 WIDTH: Final = 24
+Only = tuple[str, ...]  # the invariants that look on; none: all
+Work = tuple[int, dict[str, Any], Only]
 EXAMPLE: Final = """examples:
   bin/simulate --seed 7
   bin/simulate --seeds 1..10000
-  bin/simulate --seeds 1..500 --generation high-watermark   # the truncation that lost records
+  bin/simulate --seeds 1..500 --generation high-watermark   # the truncation that lost records,
+      --invariant I-7 --invariant I-19                      # and nothing but the loss itself
 
 exit codes: 0 all held, 1 wrong arguments, 2 a violation was found, 130 Ctrl-C"""
 
@@ -43,10 +46,11 @@ def main(arguments: list[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     overrides = {"replication.generation": given.generation}
     options = {"faults": given.faults, "records": given.records, "overrides": overrides}
+    only = tuple(given.invariant)
     try:
         if given.seed is not None:
-            return _one(given.seed, options, given)
-        return _many(given.seeds, options, given)
+            return _one(given.seed, options, only, given)
+        return _many(given.seeds, options, only, given)
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -66,6 +70,14 @@ def _parser() -> argparse.ArgumentParser:
         choices=GENERATIONS,
         default=GENERATIONS[-1],
         help=f"replication.generation; default: {GENERATIONS[-1]}",
+    )
+    parser.add_argument(
+        "--invariant",
+        action="append",
+        default=[],
+        choices=[each.name for each in all_invariants()],
+        metavar="NAME",
+        help="only this one looks on, and others so named: I-7, L-2; default: all",
     )
     parser.add_argument("--faults", type=_count, default=FAULTS, help=f"default: {FAULTS}")
     parser.add_argument("--records", type=_count, default=RECORDS, help=f"default: {RECORDS}")
@@ -101,11 +113,11 @@ def _count(text: str) -> int:
 # --- one seed -------------------------------------------------------------------------------------
 
 
-def _one(seed: int, options: dict[str, Any], given: argparse.Namespace) -> int:
+def _one(seed: int, options: dict[str, Any], only: Only, given: argparse.Namespace) -> int:
     scenario = scenario_of_seed(seed, **options)
     tell = None if given.json else lambda line: _say(f"  {line}")
     began = _now_s()
-    verdict = judge(scenario, tell=tell, is_traced=True)
+    verdict = judge(scenario, tell=tell, is_traced=True, only=only)
     if given.json:
         _say(msgspec.json.encode(verdict).decode())
     else:
@@ -120,32 +132,34 @@ def _one(seed: int, options: dict[str, Any], given: argparse.Namespace) -> int:
             _say("verdict: every invariant held")
     if verdict.is_good:
         return 0
-    _tell_failure(verdict, scenario, given)
+    _tell_failure(verdict, scenario, only, given)
     return FOUND
 
 
 # --- many -----------------------------------------------------------------------------------------
 
 
-def _many(seeds: range, options: dict[str, Any], given: argparse.Namespace) -> int:
+def _many(seeds: range, options: dict[str, Any], only: Only, given: argparse.Namespace) -> int:
     tally = _Tally(len(seeds), given.jobs, is_silent=given.json)
     failed = 0
-    work = ((seed, options) for seed in seeds)
-    for verdict in _verdicts(work, min(given.jobs, len(seeds))):
-        tally.add(verdict)
-        if given.json:
-            _say(msgspec.json.encode(verdict).decode())
-        if not verdict.is_good:
-            failed += 1
-            tally.clear()
-            _tell_failure(verdict, scenario_of_seed(verdict.seed, **options), given)
-            if not given.keep_going:
-                break
-    tally.end(failed)
+    work = ((seed, options, only) for seed in seeds)
+    try:
+        for verdict in _verdicts(work, min(given.jobs, len(seeds))):
+            tally.add(verdict)
+            if given.json:
+                _say(msgspec.json.encode(verdict).decode())
+            if not verdict.is_good:
+                failed += 1
+                tally.clear()
+                _tell_failure(verdict, scenario_of_seed(verdict.seed, **options), only, given)
+                if not given.keep_going:
+                    break
+    finally:  # whoever stops it wants to know how far it came
+        tally.end(failed)
     return FOUND if failed else 0
 
 
-def _verdicts(work: Iterator[tuple[int, dict[str, Any]]], jobs: int) -> Iterator[Verdict]:
+def _verdicts(work: Iterator[Work], jobs: int) -> Iterator[Verdict]:
     if jobs == 1:
         yield from map(_run, work)
         return
@@ -158,9 +172,9 @@ def _ignore_interrupt() -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who tells
 
 
-def _run(item: tuple[int, dict[str, Any]]) -> Verdict:
-    seed, options = item
-    return judge(scenario_of_seed(seed, **options))
+def _run(item: Work) -> Verdict:
+    seed, options, only = item
+    return judge(scenario_of_seed(seed, **options), only=only)
 
 
 class _Tally:
@@ -226,15 +240,19 @@ class _Tally:
 # --- failures -------------------------------------------------------------------------------------
 
 
-def _tell_failure(verdict: Verdict, scenario: Scenario, given: argparse.Namespace) -> None:
+def _tell_failure(
+    verdict: Verdict, scenario: Scenario, only: Only, given: argparse.Namespace
+) -> None:
     lines = [f"seed {verdict.seed} violates {verdict.violation}"]
-    traced = judge(scenario, is_traced=True)
+    traced = judge(scenario, is_traced=True, only=only)
     if traced.causes:
         lines.append("the first bad event, and what led to it:")
         lines += [f"  {cause}" for cause in traced.causes]
     if not given.no_shrink:
         _say_aside(f"seed {verdict.seed}: making its schedule shorter")
-        scenario = shrink(scenario, lambda each: judge(each).invariant == verdict.invariant)
+        scenario = shrink(
+            scenario, lambda each: judge(each, only=only).invariant == verdict.invariant
+        )
     path = given.out / f"seed-{verdict.seed}.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(scenario_toml(scenario))

@@ -1,7 +1,8 @@
 """Brokers that say goodbye lead nothing that others could lead.
 
-Rule: an answer is judged by what the controller believes when it gives it. What happens under
-another controller meanwhile is no matter of the one that answered.
+Rule: an answer is judged by what the controller believes when it gives it; who is in sync, by
+ZooKeeper too, where it has just looked (an election that fails leaves what it believes as it was,
+B047). What happens under another controller meanwhile is no matter of the one that answered.
 """
 
 from typing import TypeGuard
@@ -55,9 +56,13 @@ class GoodbyesEndAtOnce(Invariant):
         self._asked_in[broker] = self._reign
         for partition in response.remaining_partitions:
             leadership = context.leaderships.get(partition)
-            others = () if leadership is None else (*leadership.isr,)
+            known = self.ledger.states.get(partition)
+            in_sync = () if known is None else known.state.isr
+            others = () if leadership is None else set(leadership.isr) & set(in_sync)
             able = [
-                each for each in others if each != broker and context.is_online(partition, each)
+                each
+                for each in sorted(others)
+                if each != broker and context.is_online(partition, each)
             ]
             if able and not context.is_queued_for_deletion(partition.topic):
                 what = f"broker {broker} still leads it, and {able} could"

@@ -5,7 +5,7 @@ from one process to another.
 """
 
 import hashlib
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any, Final
 
 import msgspec
@@ -13,6 +13,7 @@ from msgspec import Struct, field
 
 from actors.cluster import SimulatedCluster
 from actors.conditions import NotReached
+from actors.coordinator.records import OFFSETS_TOPIC
 from actors.faults.control_plane import control_plane
 from actors.faults.coverage import Coverage
 from actors.faults.invariant import Invariant
@@ -24,13 +25,14 @@ from actors.faults.nemesis import lasting_scenario, random_scenario
 from actors.faults.node_hand import NodeHand
 from actors.faults.play import Account, Play
 from actors.faults.promises import Promises
-from actors.faults.scenario import Scenario
+from actors.faults.scenario import Scenario, Topic
 from actors.faults.unanswered import Unanswered
 from actors.faults.violation import Violation
 from actors.faults.watched import Watched
 from runtime.simulation.loop import Stalled
 from runtime.simulation.simulator import NeverQuiet, Simulator, run
 from wire.errors import ApiError
+from wire.ids import TopicPartition
 from wire.trace import ActorCrashed, MessageHandled, Stamp, TraceEvent
 
 QUIET_MS: Final = 13_000  # in which all that is told now and then is told
@@ -64,12 +66,15 @@ def judge(
     tell: Tell | None = None,
     is_traced: bool = False,
     narrate: Callable[[SimulatedCluster], Narrator] | None = None,
+    only: Collection[str] = (),
 ) -> Verdict:
     """Play it in a simulator of its own; with is_traced the verdict has causes and a digest.
 
-    What is done is told by `tell`; or by whom `narrate` makes of the cluster, once it is up.
+    What is done is told by `tell`; or by whom `narrate` makes of the cluster, once it is up. With
+    names of invariants only these look on: what they see is not hidden by what others saw before.
     """
-    return run(lambda: _judge(scenario, tell, narrate, is_traced))
+    looking_on = tuple(each for each in all_invariants() if not only or each.name in only)
+    return run(lambda: _judge(scenario, tell, narrate, is_traced, looking_on))
 
 
 def scenario_of_seed(seed: int, **options: Any) -> Scenario:
@@ -93,6 +98,7 @@ async def _judge(
     tell: Tell | None,
     narrate: Callable[[SimulatedCluster], Narrator] | None,
     is_traced: bool,
+    looking_on: tuple[Invariant, ...],
 ) -> Verdict:
     async with Simulator(
         seed=scenario.seed, session_timeout_ms=scenario.session_timeout_ms, recording=is_traced
@@ -101,7 +107,7 @@ async def _judge(
         crashes: list[ActorCrashed] = []
         sim.trace.watch([ActorCrashed], _crash_listener(cluster, crashes))
         coverage = Coverage(sim.trace)
-        watched = Watched(sim, cluster, _all_invariants())
+        watched = Watched(sim, cluster, looking_on)
         unanswered = Unanswered(sim)
         await _start(cluster, scenario.controller)
         verdict = Verdict(scenario.name, scenario.seed, expected=scenario.violated)
@@ -109,7 +115,7 @@ async def _judge(
         tell = tell if narrator is None else narrator.tell
         play = Play(scenario, cluster, NodeHand(cluster), tell=tell)
         try:
-            play.voided = lambda: void_partitions(watched.invariants.all)
+            play.voided = lambda: void_partitions(scenario, looking_on)
             await play.run()
             await _be_quiet(sim, cluster, unanswered)
             watched.raise_if_violated()
@@ -143,7 +149,8 @@ async def _be_quiet(sim: Simulator, cluster: SimulatedCluster, unanswered: Unans
     await sim.settle()
 
 
-def _all_invariants() -> tuple[Invariant, ...]:
+def all_invariants() -> tuple[Invariant, ...]:
+    """One of each."""
     return (*control_plane(), *data_plane(), *liveness())
 
 
@@ -201,8 +208,12 @@ def _shown(event: TraceEvent) -> str:
     return f"{type(event).__name__}({fields})"
 
 
-def void_partitions(invariants: tuple[Invariant, ...]) -> set[Any]:
-    """Partitions of which some promise became void."""
+def void_partitions(scenario: Scenario, looking_on: tuple[Invariant, ...]) -> set[TopicPartition]:
+    """Partitions of which some promise became void; if nobody looks on, it may be any."""
+    promises = [each for each in looking_on if isinstance(each, Promises)]
+    if promises:
+        return {partition for each in promises for partition in each.voided}
+    topics = [*scenario.topics, Topic(name=OFFSETS_TOPIC, replicas=((1,),))]
     return {
-        partition for each in invariants if isinstance(each, Promises) for partition in each.voided
+        TopicPartition(each.name, number) for each in topics for number in range(len(each.replicas))
     }
