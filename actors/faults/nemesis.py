@@ -38,6 +38,7 @@ from actors.faults.vocabulary import (
     Heal,
     Hold,
     Kill,
+    LingerSession,
     LoseReply,
     LoseUnsynced,
     Pause,
@@ -203,6 +204,7 @@ class _Nemesis:
             (self._cut, 7),
             (self._on_link, 14),
             (self._watch, 4),
+            (self._linger, 2),
             (lambda: LoseReply(broker=self._who()), 4),
             (self._disk, 4),
             (lambda: SkewClock(broker=self._broker(), ms=self._pick(-60_000, 5_000)), 1),
@@ -237,7 +239,7 @@ class _Nemesis:
 
     def _who(self) -> int | str:
         roles = ("controller", "leader of orders-0", "follower of orders-0", "leader of pairs-0")
-        who: int | str = self._pick(self._broker(), self._chance.choice(roles))
+        who: int | str = self._pick(self._broker(), self._broker(), self._chance.choice(roles))
         return who
 
     def _kill(self) -> AnyFault:
@@ -314,6 +316,10 @@ class _Nemesis:
         path, broker = self._chance.choice(PATHS), self._who()
         ms = round(self._pick(10, 300, 2_000) * self._chance.random(), 3)
         return DelayWatch(broker=broker, path=path, ms=ms, times=self._pick(1, 3))
+
+    def _linger(self) -> AnyFault:
+        ms = round(SESSION_MS * self._chance.random(), 3)
+        return LingerSession(broker=self._broker(), ms=ms)
 
     def _disk(self) -> AnyFault:
         broker = self._broker()

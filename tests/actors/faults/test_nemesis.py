@@ -9,9 +9,9 @@ from actors.faults.scenario import ElectLeaders, Scenario, scenario_of, scenario
 from actors.faults.simulated import scenario_of_seed
 from actors.faults.vocabulary import KINDS, Fault, Kill
 
-# No ZooKeeper loses a watch of a session that lives; a rotten bit may be the only copy; the others
-# are other words for what is there: a zombie is a pause, sessions linger and are refused elsewhere.
-LEFT_OUT = {"lose-watch", "flip-bit", "linger-session", "refuse-zookeeper"}
+# No ZooKeeper loses a watch of a session that lives; a rotten bit may be the only copy; what
+# ZooKeeper refuses to one broker, it refuses to all when it is stopped.
+LEFT_OUT = {"lose-watch", "flip-bit", "refuse-zookeeper"}
 
 
 def faults_of(seed: int) -> list[Fault]:

@@ -4,11 +4,10 @@ from msgspec.structs import replace
 
 from actors.faults.scenario import Event, Load, Scenario, Step
 from actors.faults.shrinking import shrink
-from actors.faults.simulated import judge, scenario_of_seed
 from actors.faults.vocabulary import Cut, Heal, Kill, Resume
+from tests.support.losing import is_lost, losing, losing_seed
 
 NOISE = (Heal(), Resume(broker=1), Kill(broker=3))
-GENERATION = {"replication.generation": "high-watermark"}
 DEFAULT = {"replication.generation": "kip-320"}
 
 
@@ -68,12 +67,10 @@ def test_it_gives_up_after_so_many_tries_with_what_it_has():
 
 def test_a_schedule_that_loses_records_is_cut_down_and_still_loses_them():
     """The truncation of before KIP-101, found by a seed."""
-    only = ("I-7",)
-    lost = scenario_of_seed(33, faults=4, records=40, overrides=GENERATION)
-    assert judge(lost, only=only).invariant == "I-7"
+    lost = losing(losing_seed())
 
-    shrunk = shrink(lost, lambda each: judge(each, only=only).invariant == "I-7", tries=12)
+    shrunk = shrink(lost, is_lost, tries=12)
 
     assert len(shrunk.steps) < len(lost.steps)
-    assert judge(shrunk, only=only).invariant == "I-7"
-    assert judge(replace(shrunk, overrides=shrunk.overrides | DEFAULT), only=only).is_good
+    assert is_lost(shrunk)
+    assert not is_lost(replace(shrunk, overrides=shrunk.overrides | DEFAULT))

@@ -11,11 +11,24 @@ import pytest
 
 from actors.commands.simulate import main
 from actors.faults.scenario import read_scenario
-from actors.faults.simulated import judge
+from tests.support.losing import FAULTS, GENERATION, LOSS, RECORDS, is_lost, losing_seed
 
 ROOT = Path(__file__).parents[3]
 SMALL = ("--faults", "4", "--records", "40")
-LOSES = ("--seeds", "33..34", "--generation", "high-watermark", "--invariant", "I-7", *SMALL)
+
+
+def losing_options(most: int) -> tuple[str, ...]:
+    """From the first seed that loses records on."""
+    first = losing_seed()
+    given = {
+        "--seeds": f"{first}..{first + most - 1}",
+        "--generation": GENERATION,
+        "--invariant": LOSS,
+        "--faults": str(FAULTS),
+        "--records": str(RECORDS),
+        "--jobs": "1",
+    }
+    return (*(word for pair in given.items() for word in pair), "--no-shrink")
 
 
 def started(*arguments: str, **environment: str) -> subprocess.Popen:
@@ -59,28 +72,31 @@ def test_as_json_each_seed_is_a_line_and_nothing_else_is(capsys):
 
 
 def test_a_violation_is_told_with_its_causes_and_written_as_a_file_that_shows_it(tmp_path, capsys):
-    assert main([*LOSES, "--jobs", "1", "--no-shrink", "--out", str(tmp_path / "new")]) == 2
+    seed = losing_seed()
+    assert main([*losing_options(2), "--out", str(tmp_path / "new")]) == 2
 
     out = capsys.readouterr().out.splitlines()
-    assert out[0].startswith("seed 33 violates I-7 orders-1 on ")
+    assert out[0].startswith(f"seed {seed} violates {LOSS} ")
+    assert ": acknowledged by " in out[0]
     assert out[1] == "the first bad event, and what led to it:"
-    assert "ReplicaRoleChanged(topic=orders" in out[2]
-    path = tmp_path / "new" / "seed-33.toml"
+    assert " ms broker-" in out[2]
+    path = tmp_path / "new" / f"seed-{seed}.toml"
     (told,) = [line for line in out if "replay" in line]
     assert told.endswith(f"steps show it; replay: bin/inject-fault {path}")
     assert out[-2].startswith("1 seeds, 1 with a violation; ")
-    assert judge(read_scenario(path), only=("I-7",)).invariant == "I-7"
+    assert is_lost(read_scenario(path))
 
 
 def test_after_a_violation_it_goes_on_if_it_is_told_to(tmp_path, capsys):
-    options = ("--jobs", "1", "--no-shrink", "--keep-going", "--json", "--out", str(tmp_path))
+    seed = losing_seed()
 
-    assert main([*LOSES, *options]) == 2
+    assert main([*losing_options(2), "--keep-going", "--json", "--out", str(tmp_path)]) == 2
 
     captured = capsys.readouterr()
     verdicts = [json.loads(line) for line in captured.out.splitlines()]
-    assert [(each["seed"], each["invariant"]) for each in verdicts] == [(33, "I-7"), (34, "")]
-    assert "seed 33 violates I-7" in captured.err
+    assert [each["seed"] for each in verdicts] == [seed, seed + 1]
+    assert verdicts[0]["invariant"] == LOSS
+    assert f"seed {seed} violates {LOSS}" in captured.err
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from tests.simulation.mutations.guard import Edit, Guard, guard
 
 BROKER: Final = "actors.broker."
 CONTROLLER: Final = "actors.controller."
+COORDINATOR: Final = "actors.coordinator."
 
 OBEYING: Final = (
     guard(
@@ -321,6 +322,7 @@ FOLLOWING: Final = (
         "await unmark_clean_shutdown(disk)",
         "pass",
         "The mark of a clean stop is gone before the first append (B171)",
+        schedule("stops well and then does not", "a broker must stop in its own time and then not"),
     ),
 )
 
@@ -726,6 +728,35 @@ DELETING: Final = (
     ),
 )
 
+COORDINATING: Final = (
+    guard(
+        "commits-are-replicated",
+        f"{COORDINATOR}coordinator:GroupCoordinator._append",
+        "acks=self._config.offsets_commit_required_acks",
+        "acks=1",
+        "A commit is acknowledged when all in sync have it (B177)",
+        schedule("commits what nobody else has", "a coordinator must die just after a commit"),
+    ),
+    guard(
+        "loads-go-to-the-logs-end",
+        f"{COORDINATOR}loading:Load.take",
+        "self.position >= self._end:",
+        "self.position >= read.high_watermark:",
+        "A new coordinator knows all commits before it tells any (B176)",
+        schedule(
+            "reads from a new coordinator", "somebody must ask before the high watermark rises"
+        ),
+    ),
+    guard(
+        "leases-end",
+        f"{COORDINATOR}coordinator:GroupCoordinator._on_asked",
+        "self._lease.check(shard.led_since_ms)",
+        "pass",
+        "A coordinator that has lost ZooKeeper tells no offsets from memory (I-25)",
+        schedule("reads from a deposed coordinator", "two members must ask two coordinators"),
+    ),
+)
+
 GUARDS: Final = (
     *OBEYING,
     *LEADING,
@@ -735,6 +766,7 @@ GUARDS: Final = (
     *TELLING,
     *MOVING,
     *DELETING,
+    *COORDINATING,
 )
 
 REDUNDANT: Final = {  # what does the same, as far as any run could tell

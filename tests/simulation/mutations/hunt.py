@@ -74,6 +74,7 @@ class _Work:
 
 
 def _play_all(guard: Guard, numbers: range, to: Connection, is_removed: bool) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the one who tells
     if is_removed:
         guard.remove()
     to.send(_search(guard.ground, numbers, to))
@@ -84,6 +85,7 @@ def _search(ground: Ground, numbers: range, to: Connection) -> _Found:
         signal.setitimer(signal.ITIMER_PROF, RUN_CPU_S)  # which ends the process
         to.send(number)
         finding = play(ground, number)
+        signal.setitimer(signal.ITIMER_PROF, 0)
         if finding is not None:
             return _Found(finding, number, time.process_time())
     return _Found(None, numbers[-1], time.process_time())

@@ -17,6 +17,7 @@ from actors.faults.violation import Violation
 from actors.faults.watched import Watched
 from actors.node import node_name
 from runtime.keeper import Set
+from runtime.network import NetworkError
 from runtime.simulation.simulator import Simulator, run
 from tests.support.data import produce
 from tests.support.drive import Drive
@@ -24,7 +25,14 @@ from wire.codec import decode
 from wire.control import ControlledShutdown
 from wire.data import Fetch
 from wire.frame import Frame, FrameKind
-from wire.ids import BrokerId, TopicPartition
+from wire.groups import (
+    OffsetCommit,
+    OffsetCommitPartition,
+    OffsetCommitResponse,
+    OffsetFetch,
+    OffsetFetchResponse,
+)
+from wire.ids import BrokerId, Offset, TopicPartition
 from wire.trace import ActorCrashed, ReassignmentStep, TraceEvent
 from wire.znodes import ReplicaAssignment, TopicAssignment, TopicZNode
 
@@ -32,6 +40,7 @@ Plot = Callable[[Drive], Awaitable[None]]
 QUIET_MS: Final = 70_000
 LAG_MS: Final = 1_000  # short: while somebody lags, no session must end
 CALM: Final = {"auto_leader_rebalance_enable": False, "replica_lag_time_max_ms": LAG_MS}
+OFFSETS: Final = "__consumer_offsets"
 ORDERS: Final = TopicPartition("orders", 0)
 
 
@@ -150,6 +159,20 @@ async def _bounce_unseen(drive: Drive, *lost: int, kept: tuple[int, ...] = ()) -
     await drive.settle()
 
 
+async def stops_well_and_then_does_not(drive: Drive) -> None:
+    """A broker stops in its own time, comes back, takes records in a new epoch, and is killed."""
+    orders = await drive.create("orders", [2, 3])
+    await produce(drive, orders, b"a", acks=-1)
+    await drive.stop(3)
+    await drive.restart(3)
+    await drive.kill(2)
+    await produce(drive, orders, b"b", acks=-1)
+    drive.sim.expire_session("broker-3")
+    drive.cluster.kill(3, process_only=True)
+    await drive.cluster.start_broker(3)
+    await drive.settle()
+
+
 async def fetched_in_a_former_life(drive: Drive) -> None:
     """A follower's last word before it lost power comes when it is back, with less."""
     sim, orders = drive.sim, await drive.create("orders", [2, 3, 4])
@@ -193,6 +216,71 @@ async def writes_to_a_follower(drive: Drive) -> None:
     await produce(drive, orders, b"b", acks=1, leader=3)
     with suppress(AssertionError):
         await produce(drive, orders, b"c", acks=1, leader=2)
+
+
+# --- groups ---------------------------------------------------------------------------------------
+
+
+async def reads_from_a_deposed_coordinator(drive: Drive) -> None:
+    """One that neither ZooKeeper nor the controller reaches, while another takes commits."""
+    sim = drive.sim
+    await _coordinate(drive)
+    await _commit(drive, 2, 5)
+    sim.cut("broker-2", "zookeeper")
+    for broker in (1, 3, 4):
+        sim.cut(node_name(broker), "broker-2")
+    await sim.until(lambda: drive.state(OFFSETS).leader == 3)
+    await sim.sleep(3 * LAG_MS)
+    await _commit(drive, 3, 7)
+    await _read_group(drive, 2)
+
+
+async def reads_from_a_new_coordinator(drive: Drive) -> None:
+    """One that does not know yet how much of its log is committed."""
+    sim = drive.sim
+    await _coordinate(drive)
+    await _commit(drive, 2, 5)
+    await drive.settle()
+    sim.cut("broker-3", "broker-4")
+    await _commit(drive, 2, 7)
+    drive.vanish(2)
+    await sim.until(lambda: drive.state(OFFSETS).leader == 3)
+    await sim.sleep(LAG_MS / 2)
+    await _read_group(drive, 3)
+
+
+async def commits_what_nobody_else_has(drive: Drive) -> None:
+    """A coordinator is cut off its followers, takes a commit, and dies."""
+    sim = drive.sim
+    await _coordinate(drive)
+    await _commit(drive, 2, 5)
+    await drive.settle()
+    for broker in (3, 4):
+        sim.cut("broker-2", node_name(broker))
+    committing = asyncio.ensure_future(_commit(drive, 2, 7))
+    await sim.sleep(LAG_MS / 5)
+    drive.vanish(2)
+    with suppress(NetworkError):
+        await committing
+    await sim.until(lambda: drive.state(OFFSETS).leader == 3)
+    await sim.sleep(LAG_MS)
+    await _read_group(drive, 3)
+
+
+async def _coordinate(drive: Drive) -> None:
+    await drive.create("orders", [1])
+    await drive.create(OFFSETS, [2, 3, 4])
+    await drive.settle()
+
+
+async def _commit(drive: Drive, broker: int, offset: int) -> None:
+    part = OffsetCommitPartition(partition=ORDERS, committed_offset=Offset(offset))
+    await drive.ask(broker, OffsetCommit(group_id="g", partitions=(part,)), OffsetCommitResponse)
+
+
+async def _read_group(drive: Drive, broker: int) -> None:
+    read = OffsetFetch(group_id="g", partitions=(ORDERS,))
+    await drive.ask(broker, read, OffsetFetchResponse)
 
 
 # --- at another moment each time ------------------------------------------------------------------
@@ -376,12 +464,16 @@ ONE: Final[tuple[Plot, ...]] = (
     meets_its_namesake,
     comes_back_unnoticed,
     leads_again_without_its_tail,
+    stops_well_and_then_does_not,
     fetched_in_a_former_life,
     writes_to_a_follower,
     shrinks_between_look_and_write,
     may_have_let_somebody_in,
     says_goodbye_in_a_former_life,
     deletes_on_a_failed_disk,
+    reads_from_a_deposed_coordinator,
+    reads_from_a_new_coordinator,
+    commits_what_nobody_else_has,
 )
 MANY: Final = {  # and how many moments there are
     gives_a_move_up_and_dies: 8,
