@@ -338,7 +338,7 @@ class _Nemesis:
         return fault
 
     def _produce(self) -> Any:
-        """Beside the load, for one producer waits for itself; and some do not care for safety."""
+        """Beside the load, whose producer never has two batches of a partition under way."""
         topic, acks = self._pick("orders", "pairs"), self._pick(-1, 1)
         return Produce(topic=topic, partition=0, records=self._pick(1, 5, 20), acks=acks)
 

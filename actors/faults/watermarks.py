@@ -30,9 +30,8 @@ class HighWatermarksAreSound(Invariant):
         self._last: dict[Key, tuple[Seen, LeaderEpoch, Offset]] = {}
         self._told: dict[tuple[TopicPartition, LeaderEpoch], Offset] = {}  # by leaders, at most
         self._fallen: dict[str, set[TopicPartition]] = {}  # by node: where it has all again
-        self._out: dict[
-            BrokerId, set[TopicPartition]
-        ] = {}  # since then: whoever lets it in must look
+        # By broker that fell: where it was out of the ISR since. Whoever lets it in must look.
+        self._out: dict[BrokerId, set[TopicPartition]] = {}
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """Note what leaders say, and who dies."""
