@@ -27,6 +27,8 @@ from wire.fields import fits
 from wire.groups import JoinGroup, JoinGroupResponse
 from wire.trace import GroupMemberJoined
 
+MOST_PROTOCOLS: Final = 1_000  # of a member: all of a group's are compared at each join
+_UUID: Final = 37 * "-"
 MOST_PENDING: Final = 10_000  # ids of a group that were given out and have not come back
 
 InvalidSessionTimeout: Final = exception_of(ErrorCode.INVALID_SESSION_TIMEOUT)
@@ -97,12 +99,15 @@ class Joining:
             )
         names = (
             request.member_id,
-            request.group_instance_id or "",
-            request.client_id + 37 * "-",  # a member's id is made of it
+            # A member's id is made of them.
+            (request.group_instance_id or "") + _UUID,
+            request.client_id + _UUID,
             request.client_host,
             request.protocol_type,
             *(each.name for each in request.protocols),
         )
+        if len(request.protocols) > MOST_PROTOCOLS:
+            raise InvalidRequest(f"{len(request.protocols)} protocols are more than anybody needs.")
         if not all(map(fits, names)):
             raise InvalidRequest("A name is too long to be remembered.")
 
@@ -202,7 +207,8 @@ class Joining:
         if group.state is STABLE and is_same:
             kept = {each.member_id: each.assignment for each in group.members.values()}
             value = group.value(kept, self._world.clock.now_ms())
-            done = partial(self._on_replaced, group, member, asked, former_id, former_leader)
+            ids = (former_id, member_id)
+            done = partial(self._on_replaced, group, member, asked, ids, former_leader)
             self._append(shard, (group.group_id, value), done)
             return
         member.joining = asked
@@ -213,20 +219,22 @@ class Joining:
         group: Group,
         member: Member,
         asked: Asked,
-        former_id: str,
+        ids: tuple[str, str],
         former_leader: str | None,
         code: ErrorCode,
     ) -> None:
         request = asked.request
         assert isinstance(request, JoinGroup)
-        is_member = group.members.get(member.member_id) is member
+        former_id, member_id = ids
+        # It may have left meanwhile, or have come back once more.
+        is_member = member.member_id == member_id and group.members.get(member_id) is member
         if code is not ErrorCode.NONE:
             if is_member:
                 group.rename(member, former_id)
             asked.answer(refusal(request, exception_of(code)("It could not be remembered.")))
             return
         if not is_member:
-            asked.answer(refusal(request, UnknownMemberId("It has been removed meanwhile.")))
+            asked.answer(refusal(request, UnknownMemberId("It is another one by now.")))
             return
         # The generation goes on. An old client that led must not be told that it leads still, or
         # it would assign anew; a newer one is told not to.

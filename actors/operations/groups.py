@@ -166,6 +166,7 @@ def _partitions_of(member: DescribedMember) -> tuple[TopicPartition, ...]:
 async def delete_group(clients: Clients, given: GroupGiven) -> None:
     """Forget a group, its offsets and all."""
     await _check_known(clients, given.group)
+    await _check_inactive(clients, given.group)
     await clients.admin().delete_group(given.group)
 
 
@@ -225,7 +226,7 @@ async def reset_offsets(clients: Clients, given: ResetGiven) -> OffsetsReset:
 
 
 async def _check_inactive(clients: Clients, group: str) -> None:
-    """As Kafka's tool: members would go on where they are, and commit that."""
+    """As Kafka's tool: members would go on as before, and commit that."""
     states = {each.group_id: each.state for each in await clients.admin().list_groups()}
     if states.get(group, "Empty") != "Empty":
         raise exception_of(ErrorCode.NON_EMPTY_GROUP)(

@@ -143,7 +143,9 @@ async def test_what_not_all_know_is_not_chosen(hall):
         ({"member_id": "nobody"}, UNKNOWN),
         ({"group": ""}, ErrorCode.INVALID_GROUP_ID),
         ({"client_id": "x" * 32_767}, ErrorCode.INVALID_REQUEST),
+        ({"group_instance_id": "x" * 32_767}, ErrorCode.INVALID_REQUEST),
         ({"protocols": (JoinProtocol("x" * 40_000), RANGE)}, ErrorCode.INVALID_REQUEST),
+        ({"protocols": (RANGE,) * 1_001}, ErrorCode.INVALID_REQUEST),
     ],
     ids=str,
 )
@@ -471,6 +473,24 @@ async def test_a_static_member_can_be_removed_by_its_name(hall):
     assert await hall.leave((second, "a")) == [FENCED]
     assert await hall.leave(("", "b"), ("", "c")) == [NONE, UNKNOWN]
     assert await hall.beat(second, 2, group_instance_id="b") is UNKNOWN
+
+
+async def test_a_static_member_that_comes_back_twice_at_once_is_the_last_of_them(hall):
+    _, second = await static_group(hall)
+    hall.replicas.is_holding_appends = True
+    hall.replicas.append_error = ErrorCode.NOT_ENOUGH_REPLICAS
+    once = hall.send_join(group_instance_id="b")
+    await hall.rest()
+    hall.replicas.append_error = NONE
+    twice = hall.send_join(group_instance_id="b")
+    await hall.rest()
+    hall.replicas.release()
+    await hall.rest()
+
+    assert [each.error_code for each in once] == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert [each.error_code for each in twice] == [NONE]
+    assert twice[0].member_id != second
+    assert await hall.beat(twice[0].member_id, 2, group_instance_id="b") is NONE
 
 
 async def test_a_static_member_that_could_not_be_written_down_stays_who_it_was(hall):

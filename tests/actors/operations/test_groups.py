@@ -89,7 +89,7 @@ async def test_members_are_described_with_what_they_read(billing):
         described = await describe_group(billing, GroupGiven(group="billing"))
         with pytest.raises(NonEmptyGroup, match="stop its members"):
             await reset(billing, to="latest", execute=True)
-        with pytest.raises(NonEmptyGroup):
+        with pytest.raises(NonEmptyGroup, match="stop its members"):
             await delete_group(billing, GroupGiven(group="billing"))
 
     (member,) = described.members

@@ -1,5 +1,7 @@
 """Histories of our own clients, on simulated brokers that die."""
 
+from contextlib import suppress
+
 import pytest
 
 from actors.client.errors import ClientClosed
@@ -12,6 +14,7 @@ from actors.faults.history.events import (
     EndSeen,
     Failed,
     Polled,
+    Positioned,
     Sent,
 )
 from actors.faults.history.files import read_history
@@ -97,6 +100,36 @@ async def test_a_recorded_run_without_one_read_is_not(sim):
     history.events.remove(of(history, Polled)[-3])
 
     assert check_history(history.events)
+
+
+async def test_members_of_a_group_are_recorded_as_readers_who_go_and_come(sim):
+    cluster = SimulatedCluster(sim, brokers=3)
+    await cluster.start_nodes()
+    await sim.settle()
+    await cluster.admin().create_topic("orders", partitions=2, replication_factor=3)
+    _, clock = sim.client("historian")
+    history = History(clock)
+    options = {"group_id": "g", "auto_offset_reset": "earliest", "heartbeat_interval_ms": 200}
+    members = [HistoryConsumer(cluster.consumer(**options), history, name) for name in ("a", "b")]
+
+    async with HistoryProducer(cluster.producer(), history, "writer") as producer:
+        for number in range(60):
+            await producer.send("orders", b"%d" % number, partition=number % 2)
+            joined = members[: 1 + (number > 20)]
+            for each in joined:
+                if each.consumer.assignment == () and number in {0, 21}:
+                    each.subscribe(["orders"])
+                if await each.poll(100):
+                    with suppress(ApiError):  # the group shares out anew
+                        await each.commit()
+    for each in members:
+        await each.consumer.close()
+
+    assert check_history(history.events) == []
+    readers = {(each.client, each.partition) for each in of(history, Polled)}
+    assert {client for client, _ in readers} == {"a", "b"}
+    begins = [each for each in of(history, Positioned) if each.client == "a"]
+    assert len(begins) >= 3  # both partitions, and what it kept once more after the rebalance
 
 
 async def test_what_never_came_into_a_batch_surely_failed(sim):
