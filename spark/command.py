@@ -7,8 +7,10 @@ broken promises in it; 130: Ctrl-C.
 
 import argparse
 import json
+import logging
 import os
 import re
+import signal
 import sys
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -66,6 +68,7 @@ class BadSince(Exception):
 def main(java_home: Callable[[], Path], arguments: Sequence[str] | None = None) -> int:
     """Run the command; `java_home` finds Java, once that is needed."""
     given = parser().parse_args(arguments)
+    logging.disable(logging.CRITICAL)  # py4j's: what went wrong is told below, in a sentence
     try:
         is_local = given.master.startswith("local")
         host = LOCAL if is_local else os.environ.get("SPARK_LOCAL_IP", LOCAL)
@@ -74,6 +77,8 @@ def main(java_home: Callable[[], Path], arguments: Sequence[str] | None = None) 
             spark_session(given.master, java_home=java_home(), host=host, quick=quick) as session,
             nullcontext() if is_local else shipped(session),
         ):
+            # Spark's own handler asks Java to cancel while Java is being asked something else.
+            signal.signal(signal.SIGINT, signal.default_int_handler)
             return _compact(session, given) if given.compact else report(session, given)
     except (NotATrace, NoSuchPath, JobFailed, BadSince) as error:
         return _fail(str(error))
