@@ -4,15 +4,20 @@ Rule: that a process runs, stands still or has ended is known here at once; all 
 and a broker that says nothing is silent.
 """
 
+import signal
 from typing import Final
 
 from actors.broker_process import Ready
 from actors.view import BrokerState, BrokerView
 from runtime.child import Child
+from runtime.main import Sentence
 from runtime.tasks import Promise
 from wire.observation import ObserveResponse
 
 ORDER_MS: Final = 2_000
+
+
+START_MS: Final = 60_000
 
 
 class BrokerLife:
@@ -31,6 +36,11 @@ class BrokerLife:
         self.is_silent = False
         self.is_spawning = False  # its next process is being made
         self._orders: dict[int, Promise[str]] = {}  # faults that it was told to do to itself
+
+    @property
+    def kafka_port(self) -> int:
+        """Where Kafka's clients find it, or 0 as long as nobody knows."""
+        return int(self.kafka.rpartition(":")[2]) if self.kafka else 0
 
     @property
     def is_alive(self) -> bool:
@@ -59,6 +69,15 @@ class BrokerLife:
         finally:
             del self._orders[number]
 
+    async def await_ready(self) -> Ready:
+        """Wait until it is registered, or has ended instead."""
+        if not await self.ready.settled(START_MS):
+            raise Sentence(f"broker {self.broker} is not up after {START_MS // 1000} s")
+        ready = await self.ready
+        self.address, self.port = ready.address, int(ready.address.rpartition(":")[2])
+        self.kafka = ready.kafka
+        return ready
+
     def view(self) -> BrokerView:
         """What is known of it without asking."""
         return BrokerView(self.broker, self._state(), self.address)
@@ -76,3 +95,10 @@ class BrokerLife:
             return BrokerState.SILENT
         is_active = self.seen is not None and self.seen.state == "RunningAsController"
         return BrokerState.CONTROLLER if is_active else BrokerState.UP
+
+
+def how_it_ended(child: Child, code: int) -> str:
+    """By which signal, or with which last words."""
+    if code < 0:
+        return f"killed by {signal.Signals(-code).name}"
+    return child.complaint.removeprefix("run-broker: ") or f"code {code}"

@@ -5,14 +5,14 @@ over the network; what happens to a process (killed, stopped, stands still) is k
 keeps its port and its folder from one life to the next.
 """
 
-import signal
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, Final, Self
 
 import msgspec
 
-from actors.broker_life import BrokerLife
+from actors.broker_arguments import door_arguments, setting_arguments
+from actors.broker_life import BrokerLife, how_it_ended
 from actors.broker_process import Left, Obeyed, Order, Ready, Said
 from actors.client.admin import Admin
 from actors.client.connection import Connection
@@ -46,7 +46,6 @@ from wire.observation import Metric, Observe, ObserveResponse
 from wire.trace import FaultHealed, FaultInjected, NodeStopped, Stamp, TraceEvent, from_json
 
 MODULE: Final = "actors.commands.run_broker"
-START_MS: Final = 60_000
 LOOK_MS: Final = 1_000  # a broker that takes longer to show itself is silent
 LEAVE_S: Final = 60.0
 FAULTS: Final = (FaultInjected, FaultHealed)  # the hand itself tells of them, once for all
@@ -230,41 +229,22 @@ class ProcessCluster:
         folder = self._folder.path / node_name(life.broker)
         arguments = ["--id", str(life.broker), "--zookeeper", self.zookeeper]
         arguments += ["--data", str(folder), "--port", str(life.port), "--supervised"]
-        arguments += ["--host", self._door.host, "--kafka-port", str(self._kafka_port(life))]
-        if self._door.users_file is not None:
-            arguments += ["--sasl-file", str(self._door.users_file)]
-        if self._door.advertised_host is not None:
-            arguments += ["--advertised-host", self._door.advertised_host]
-        for name, value in self._settings.items():
-            text = str(value).lower() if isinstance(value, bool) else str(value)
-            arguments += ["--override", f"{name.replace('_', '.')}={text}"]
+        kafka_port = life.kafka_port or self._door.kafka_port_of(self.brokers.index(life.broker))
+        arguments += door_arguments(self._door, kafka_port) + setting_arguments(self._settings)
         arguments += ["--trace-origin", str(self._spawned)]
         if self._trace is not None:
             arguments += ["--trace", str(self._trace), "--trace-run", self._run]
         return arguments
 
-    def _kafka_port(self, life: BrokerLife) -> int:
-        """The one it had, or is to have."""
-        if life.kafka:
-            return int(life.kafka.rpartition(":")[2])
-        return self._door.kafka_port_of(self.brokers.index(life.broker))
-
     async def await_ready(self, broker: int) -> Ready:
         """Wait until a broker that was started is registered, or has ended instead."""
-        life = self.lives[broker]
-        if not await life.ready.settled(START_MS):
-            raise Sentence(f"broker {broker} is not up after {START_MS // 1000} s")
-        ready = await life.ready
-        life.address, life.port = ready.address, int(ready.address.rpartition(":")[2])
-        life.kafka = ready.kafka
-        return ready
+        return await self.lives[broker].await_ready()
 
     async def _await_end(self, life: BrokerLife, child: Child) -> None:
         code = await child.ended()
         if life.child is not child:
             return
-        complaint = child.complaint.removeprefix("run-broker: ")
-        how = f"killed by {signal.Signals(-code).name}" if code < 0 else complaint or f"code {code}"
+        how = how_it_ended(child, code)
         life.ready.fail(Sentence(f"broker {life.broker} has ended: {how}"))
         if not life.is_leaving:
             self._own_trace.leave(node_name(life.broker), NodeStopped(how))

@@ -33,7 +33,7 @@ from actors.faults.vocabulary import (
     SlowDisk,
 )
 from actors.names import node_name
-from actors.node_cluster import Universe
+from actors.universe import Universe
 from runtime.tampering import Refusal, RequestRule, Rule, Treatment, WatchRule
 from wire.ids import TopicPartition
 

@@ -14,7 +14,7 @@ from actors.faults.injector import spoken
 from actors.faults.scenario import KINDS_OF_EVENTS, Event, Sent, State, Step
 from actors.faults.stage import Stage, world_of
 from actors.faults.vocabulary import AnyFault, Drop
-from actors.node_cluster import Universe
+from actors.universe import Universe
 from actors.view import ClusterView
 from runtime.tasks import Promise
 from wire.frame import Frame

@@ -11,7 +11,7 @@ from typing import Protocol
 from actors.clients import Clients
 from actors.conditions import Condition
 from actors.faults.hand import FaultRefused
-from actors.node_cluster import Universe
+from actors.universe import Universe
 from actors.view import ClusterView
 from runtime.world import Clock
 from wire.trace import Stamp, TraceEvent

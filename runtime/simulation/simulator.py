@@ -11,6 +11,7 @@ from typing import Any, Final, Self, TypeVar
 
 from runtime.fault_log import FaultLog
 from runtime.network import Endpoint, Network
+from runtime.simulation.clock import EPOCH_MS, SimulatedClock
 from runtime.simulation.disk import SimulatedDisk
 from runtime.simulation.keeper import SimulatedKeeper
 from runtime.simulation.listener import SimulatedListener
@@ -24,7 +25,6 @@ from runtime.world import Clock, World
 from wire.trace import CallFinished, Stamp, TraceEvent
 
 T = TypeVar("T")
-EPOCH_MS: Final = 1_600_000_000_000  # the simulated worlds begin in September 2020
 QUIET_MS: Final = 1_000
 SETTLE_LIMIT_MS: Final = 600_000
 SYNC_MS: Final = (0.05, 0.5)  # what a sync takes
@@ -39,26 +39,6 @@ class NeverQuiet(AssertionError):
 
 class UnknownNode(LookupError):
     """A fault names a node that is not there; the sentence says which are."""
-
-
-class SimulatedClock:
-    """Virtual time, and a skew on purpose."""
-
-    def __init__(self, loop: SimulatedLoop, skew_ms: int = 0) -> None:
-        self._loop = loop
-        self.skew_ms = skew_ms
-
-    def now_ms(self) -> int:
-        """Milliseconds since 1970, as this node believes."""
-        return EPOCH_MS + self.skew_ms + round(self._loop.time() * 1000)
-
-    def elapsed_ms(self) -> float:
-        """Milliseconds since some moment."""
-        return self._loop.time() * 1000
-
-    async def sleep(self, duration_ms: float) -> None:
-        """Wait, in virtual time."""
-        await asyncio.sleep(duration_ms / 1000)
 
 
 class Simulator:
