@@ -1,7 +1,7 @@
 """A broker's znode: as long as it is there, the cluster believes that the broker lives.
 
 Rule: one session, one registration. A new session registers anew, and the new znode's czxid is the
-broker's new epoch (B018). A znode of our own previous session is replaced; anybody else's means
+broker's new epoch (B018). A znode of an own earlier session is replaced; anybody else's means
 that two brokers claim one id, and this one does not start (B020).
 """
 
@@ -86,6 +86,7 @@ class Registration(Actor):
         self._listeners = listeners
         self._cluster_id = ""
         self._is_leaving = False
+        self._registered_by: int | None = None  # the session of the last registration
 
     async def on_receive(self, message: RegistrationMessage) -> BrokerEpoch | None:
         """One message at a time."""
@@ -93,10 +94,18 @@ class Registration(Actor):
             case Register():
                 return await self._on_register()
             case Renew():
-                await self._on_register()
+                await self._on_renew()
             case Deregister():
                 self._is_leaving = True
         return None
+
+    async def _on_renew(self) -> None:
+        try:
+            await self._on_register()
+        except BrokerIdTaken:
+            if self._registered_by is not None:
+                raise
+            # It was not there yet, and waits for the end of its former life: it is asked again.
 
     async def _on_register(self) -> BrokerEpoch | None:
         keeper = self._world.keeper
@@ -131,13 +140,15 @@ class Registration(Actor):
         except NodeExists:
             stat = await keeper.exists(path)
             if stat is not None and stat.ephemeral_owner != keeper.session_id:
-                if stat.ephemeral_owner != keeper.previous_session_id:
+                # The last session may have ended before it could replace the znode of one before.
+                if stat.ephemeral_owner not in {keeper.previous_session_id, self._registered_by}:
                     owner = f"session {stat.ephemeral_owner:#x}"
                     raise BrokerIdTaken(f"broker {self._broker} is registered by {owner}") from None
                 await self._remove(path, stat.version)
                 stat = None
         if stat is None:  # it went, or we removed it: now there is room
             return await self._register()
+        self._registered_by = stat.ephemeral_owner
         epoch = BrokerEpoch(stat.czxid)
         self._world.trace(BrokerRegistered(self._broker, epoch, keeper.session))
         return epoch

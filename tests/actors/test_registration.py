@@ -1,11 +1,13 @@
 """A broker's znode: B018, B020 and the ZooKeeper layout."""
 
+import asyncio
 import json
 
 import pytest
 
 from actors.broker.registration import BrokerIdTaken
 from actors.cluster import SimulatedCluster
+from runtime.keeper import SessionState
 from wire.trace import BrokerRegistered
 from wire.znodes import PERSISTENT_ROOTS
 
@@ -155,3 +157,34 @@ async def test_a_registration_lost_while_it_is_made_is_made_by_the_next_session(
     await sim.settle()
 
     assert ids(sim) == ("1", "2", "3")
+
+
+@pytest.mark.behaviour("B020")
+async def test_a_broker_that_waits_for_its_former_life_and_loses_its_session_waits_on(sim, cluster):
+    sim.linger("broker-2", 3_000)
+    await cluster.stop_broker(2)
+    starting = asyncio.ensure_future(cluster.start_broker(2))
+    await sim.sleep(1_000)
+
+    sim.expire_session("broker-2")
+    await starting
+
+    assert ids(sim) == ("1", "2", "3")
+    assert cluster.nodes[2].system.is_up
+
+
+@pytest.mark.behaviour("B020")
+async def test_a_znode_of_the_session_before_the_previous_one_is_replaced(sim, cluster):
+    keeper = cluster.nodes[2].world.keeper
+    first = keeper.session
+    sim.linger("broker-2", 60_000)
+    sim.expire_session("broker-2")
+    await sim.until(lambda: keeper.session == first + 1 and keeper.state is SessionState.CONNECTED)
+    assert cluster.registered[-1].session != keeper.session  # it had no time
+
+    sim.expire_session("broker-2")
+    await sim.settle()
+
+    assert cluster.registered[-1].session == first + 2
+    assert ids(sim) == ("1", "2", "3")
+    assert cluster.nodes[2].system.is_up
