@@ -107,7 +107,7 @@ class Outbox:
         self._channels = channels
         self._me = me
         self._leader_and_isr: dict[BrokerId, dict[TopicPartition, LeaderAndIsrPartition]] = {}
-        self._stop_replica: dict[BrokerId, dict[TopicPartition, bool]] = {}  # whether to delete
+        self._stop_replica: dict[BrokerId, dict[TopicPartition, StopReplicaPartition]] = {}
         self._metadata_brokers: dict[BrokerId, None] = {}
         self._metadata_partitions: dict[TopicPartition, None] = {}
         self._entries: dict[TopicPartition, LeaderAndIsrPartition] = {}
@@ -189,13 +189,15 @@ class Outbox:
         if broker < 0:
             return
         batch = self._stop_replica.setdefault(broker, {})
-        batch[partition] = delete or batch.get(partition, False)
+        before = batch.get(partition)
+        batch[partition] = StopReplicaPartition(
+            partition=partition,
+            leader_epoch=self._stop_epoch(partition),
+            delete=delete or (before is not None and before.delete),
+        )
 
     def _stop_epoch(self, partition: TopicPartition) -> LeaderEpoch:
-        """That of the last decision in this batch: an older one would be refused after it.
-
-        A topic's deletion does not raise the leader epoch, so it has a sentinel (B132).
-        """
+        """A topic's deletion does not raise the leader epoch, so it has a sentinel (B132)."""
         if self._context.is_queued_for_deletion(partition.topic):
             return LEADER_EPOCH_DURING_DELETE
         leadership = self._context.leaderships.get(partition)
@@ -304,16 +306,9 @@ class Outbox:
                 controller_id=self._me,
                 controller_epoch=context.epoch,
                 broker_epoch=known.epoch,
-                partitions=tuple(
-                    StopReplicaPartition(
-                        partition=partition,
-                        leader_epoch=self._stop_epoch(partition),
-                        delete=delete,
-                    )
-                    for partition, delete in batch.items()
-                ),
+                partitions=tuple(batch.values()),
             )
-            deleted = frozenset(partition for partition, delete in batch.items() if delete)
+            deleted = frozenset(each.partition for each in batch.values() if each.delete)
             self._post(known, request, deleted)
 
     def _topic_ids(self, partitions: Iterable[TopicPartition]) -> tuple[tuple[str, TopicId], ...]:

@@ -2,7 +2,10 @@
 
 Rule: one channel is what one controller says to one life of one broker. On it nothing overtakes:
 what follows is sent after what precedes was answered. Which requests are of one batch is not to be
-seen, but a LeaderAndIsr always has an UpdateMetadata of the same partitions in its batch.
+seen, but a LeaderAndIsr always has an UpdateMetadata of the same partitions in its batch, and a
+StopReplica right after these two may be of it. That one may know less than they: when several
+replicas leave an ISR in one batch, each is stopped in the epoch that the one before it has left.
+The broker refuses it, and rightly: the decision tells it whom to follow.
 """
 
 from collections import deque
@@ -82,6 +85,7 @@ class _Line(Struct):
     last: Order
     is_answered: bool = False
     decided: dict[TopicPartition, int] = {}  # leader epochs of LeaderAndIsr
+    earlier: dict[TopicPartition, int] = {}  # the same, without those of the batch at hand
     told: dict[TopicPartition, tuple[int, int]] = {}  # leader epoch and version
 
 
@@ -108,6 +112,7 @@ class OrdersKeepTheirOrder(Invariant):
                 for partition in [each for each in line.told if each.topic == change.topic]:
                     del line.told[partition]
                     line.decided.pop(partition, None)
+                    line.earlier.pop(partition, None)
 
     def on_control_sent(self, call: Call) -> None:
         """Judge what is said by what was said before."""
@@ -116,6 +121,7 @@ class OrdersKeepTheirOrder(Invariant):
             return
         channel = _channel(call, request)
         line = self._lines.get(channel)
+        follows = None if line is None else line.last
         if line is None:
             line = self._lines[channel] = _Line(request)
         elif request == line.last:
@@ -126,6 +132,10 @@ class OrdersKeepTheirOrder(Invariant):
             if isinstance(line.last, LeaderAndIsr):
                 self._follows(call, line.last)
             line.last, line.is_answered = request, False
+        if isinstance(request, LeaderAndIsr):
+            line.earlier = dict(line.decided)
+        elif isinstance(request, UpdateMetadata) and not isinstance(follows, LeaderAndIsr):
+            line.earlier = line.decided  # a batch without decisions
         self._judge(call, line)
 
     def on_control_answered(self, call: Call, response: ControlResponse) -> None:
@@ -149,7 +159,7 @@ class OrdersKeepTheirOrder(Invariant):
         match call.request:
             case StopReplica(partitions=stopped):
                 for each in stopped:
-                    decided = line.decided.get(each.partition, -1)
+                    decided = line.earlier.get(each.partition, -1)
                     if 0 <= each.leader_epoch < decided:
                         self._wrong(call, f"of epoch {each.leader_epoch} after {decided}", each)
             case LeaderAndIsr(partitions=entries) | UpdateMetadata(partitions=entries):
@@ -158,6 +168,7 @@ class OrdersKeepTheirOrder(Invariant):
                     if entry.leader == LEADER_DURING_DELETE:
                         line.told.pop(entry.partition, None)
                         line.decided.pop(entry.partition, None)
+                        line.earlier.pop(entry.partition, None)
                         continue
                     now = (int(entry.leader_epoch), int(entry.partition_epoch))
                     before = line.told.get(entry.partition, now)

@@ -372,20 +372,6 @@ async def test_one_stop_replica_says_for_each_partition_whether_to_delete_and_it
     ]
 
 
-@pytest.mark.behaviour("B128", "B132")
-async def test_a_stop_speaks_of_the_last_decision_in_its_batch(drive, outbox):
-    """Else it is refused: the decision goes out before it."""
-    decide(drive, leader=1, epoch=4)
-    outbox.add_stop_replica(3, ORDERS, delete=False)
-    decide(drive, leader=1, epoch=5)
-    outbox.add_leader_and_isr((3,), ORDERS)
-
-    await send(drive, outbox)
-
-    (request,) = drive.sent(StopReplica)
-    assert [each.leader_epoch for each in request.partitions] == [5]
-
-
 @pytest.mark.behaviour("B132", "B134")
 @pytest.mark.parametrize(("deletes", "events"), [((False, False), 0), ((False, True), 1)])
 async def test_the_controller_hears_only_of_stops_that_delete(sim, drive, outbox, deletes, events):

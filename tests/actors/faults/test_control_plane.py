@@ -567,10 +567,29 @@ async def test_what_is_said_out_of_order_is_found(sim, request_):
     entry = both.partitions[0]
     told = metadata(partitions=(_told(entry),))
     planted.obey(1, 2, told, UpdateMetadataResponse())
+    planted.obey(1, 2, metadata(), UpdateMetadataResponse())  # of a later batch
     planted.check()
     planted.send(1, 2, request_)
 
     fires(planted, "I-12 orders-0: broker-1 sends broker-2 a .* after")
+
+
+@pytest.mark.behaviour("I-12")
+async def test_a_stop_may_know_less_than_the_decision_of_its_batch_and_no_less_than_earlier_ones(
+    sim,
+):
+    planted = await Planted.with_topic(sim, OrdersKeepTheirOrder())
+    for epoch in (2, 3):
+        decided = decision(epoch, epoch)
+        planted.obey(1, 2, decided, LeaderAndIsrResponse())
+        told = metadata(partitions=(_told(decided.partitions[0]),))
+        planted.obey(1, 2, told, UpdateMetadataResponse())
+
+    planted.obey(1, 2, stop(2), StopReplicaResponse())
+    planted.check()
+    planted.send(1, 2, stop(1))
+
+    fires(planted, "I-12 orders-0: broker-1 sends broker-2 a StopReplica of epoch 1 after 2")
 
 
 def _told(entry):
