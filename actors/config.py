@@ -125,6 +125,9 @@ class BrokerConfig:
     log_cleaner_delete_retention_ms: int = _DAY_MS
     log_segment_delete_delay_ms: int = 60_000
     log_message_timestamp_type: str = "CreateTime"
+    # --- producers
+    producer_id_expiration_ms: int = _DAY_MS  # as 3.4; 2.8 went by transactional.id.expiration.ms
+    producer_id_expiration_check_interval_ms: int = 600_000
     message_max_bytes: int = 1_048_588
     # --- __consumer_offsets
     offsets_topic_num_partitions: int = 50
@@ -230,6 +233,8 @@ _AT_LEAST: Final = {
     "log_cleaner_min_cleanable_ratio": 0,
     "log_cleaner_delete_retention_ms": 0,
     "log_segment_delete_delay_ms": 0,
+    "producer_id_expiration_ms": 1,
+    "producer_id_expiration_check_interval_ms": 1,
     "message_max_bytes": 0,
     "offsets_topic_num_partitions": 1,
     "offsets_topic_replication_factor": 1,

@@ -26,6 +26,7 @@ from actors.broker.shutdown import say_goodbye
 from actors.config import BrokerConfig
 from actors.controller.controller import Controller
 from actors.coordinator.coordinator import GroupCoordinator
+from actors.coordinator.transaction_coordinator import TransactionCoordinator
 from actors.doors.kafka.credentials import Credentials
 from actors.doors.kafka.door import IsOpen, KafkaDoor
 from actors.names import node_name
@@ -106,6 +107,7 @@ class Node:
         self._actors = {
             "replica-manager": self.replica_manager,
             "group-coordinator": coordinator,
+            "transaction-coordinator": TransactionCoordinator(world, config),
             "controller": self.controller,
             "administrator": self._administrator,
             "config-watcher": watcher,

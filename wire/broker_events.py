@@ -112,6 +112,13 @@ class GroupOffsetsLoaded(TraceEvent, frozen=True):
     took_us: int
 
 
+class ProducerIdsTaken(TraceEvent, frozen=True):
+    """A broker has taken a block of producer ids, the last one included."""
+
+    first: int
+    last: int
+
+
 class GroupOffsetsUnloaded(TraceEvent, frozen=True):
     """A broker no longer coordinates the groups of a partition of __consumer_offsets."""
 

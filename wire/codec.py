@@ -19,6 +19,7 @@ from wire.groups import GroupRequest, GroupResponse
 from wire.message import Message, Request
 from wire.metadata import ClusterRequest, ClusterResponse
 from wire.observation import ObservationRequest, ObservationResponse
+from wire.transactions import TransactionRequest, TransactionResponse
 
 MAX_MESSAGE_BYTES: Final = 100 * 1024 * 1024  # as Kafka's socket.request.max.bytes
 
@@ -30,6 +31,7 @@ AnyRequest: TypeAlias = (
     | AdminRequest
     | ConfigRequest
     | ObservationRequest
+    | TransactionRequest
 )
 AnyResponse: TypeAlias = (
     ControlResponse
@@ -39,6 +41,7 @@ AnyResponse: TypeAlias = (
     | AdminResponse
     | ConfigResponse
     | ObservationResponse
+    | TransactionResponse
 )
 AnyMessage: TypeAlias = AnyRequest | AnyResponse
 

@@ -89,6 +89,9 @@ CODES: Final[Mapping[str, int]] = {
     # observation.py
     "Observe": 700,
     "ObserveResponse": 701,
+    # transactions.py
+    "InitProducerId": 800,
+    "InitProducerIdResponse": 801,
 }
 
 

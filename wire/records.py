@@ -58,6 +58,7 @@ class Attributes(IntFlag):
 
 
 _COMPRESSION_BITS: Final = 7
+_SEQUENCES: Final = 2**31  # after the last comes 0
 
 
 class Record(Struct, frozen=True, kw_only=True):
@@ -81,6 +82,11 @@ class ProducerStamp(Struct, frozen=True, kw_only=True):
 NO_PRODUCER: Final = ProducerStamp(
     producer_id=NO_PRODUCER_ID, producer_epoch=NO_PRODUCER_EPOCH, base_sequence=NO_SEQUENCE
 )
+
+
+def sequence_after(sequence: int, count: int) -> int:
+    """The sequence so many records further on."""
+    return (sequence + count) % _SEQUENCES
 
 
 class BatchHeader(Struct, frozen=True, gc=False):

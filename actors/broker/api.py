@@ -49,6 +49,7 @@ from wire.metadata import (
 from wire.observation import Observe, ObserveResponse
 from wire.parted import pack, unpack
 from wire.trace import FrameRefused
+from wire.transactions import InitProducerId
 
 ROUTES: Final[Mapping[type[Message], str]] = {
     LeaderAndIsr: "replica-manager",
@@ -66,6 +67,7 @@ ROUTES: Final[Mapping[type[Message], str]] = {
     OffsetCommit: "group-coordinator",
     OffsetFetch: "group-coordinator",
     ListGroups: "group-coordinator",
+    InitProducerId: "transaction-coordinator",
     JoinGroup: "group-coordinator",
     SyncGroup: "group-coordinator",
     Heartbeat: "group-coordinator",

@@ -148,13 +148,11 @@ class Leading:
                 results[partition] = _refused(partition, error)
                 self._meters.refused(error)
             else:
-                first, last = appended.first_offset, appended.last_offset
-                self._meters.appended(last - first + 1, len(records))
                 results[partition] = _appended(partition, appended)
-                required[partition] = Offset(appended.last_offset + 1)
-                for reader in self.serving.readers.changed(partition):
-                    reader.is_due = reader.is_due or appended.has_rolled
-                    woken[reader] = None
+                # What was sent again may be safe already: then there is nothing to wait for.
+                if not appended.is_duplicate or appended.last_offset >= replica.high_watermark:
+                    required[partition] = Offset(appended.last_offset + 1)
+                woken |= self._readers_of(partition, appended)
         unsafe = await flush_demanded(self._replicas[each] for each in required)
         for partition, failure in unsafe.items():
             del required[partition]
@@ -167,6 +165,15 @@ class Leading:
         if acks != ALL or not required:
             answer(tuple(results.values()))
         self.serving.look_again(woken)
+
+    def _readers_of(self, partition: TopicPartition, appended: Appended) -> dict[Reader, None]:
+        """Who waits for what was appended."""
+        if appended.is_duplicate:
+            return {}
+        woken = dict.fromkeys(self.serving.readers.changed(partition))
+        for reader in woken if appended.has_rolled else ():
+            reader.is_due = True
+        return woken
 
     def _written_to(self, partition: TopicPartition, is_internal: bool) -> Replica:
         if partition.topic == OFFSETS_TOPIC and not is_internal:
@@ -201,6 +208,9 @@ class Leading:
         if acks == ALL and in_sync < needed:
             raise NotEnoughReplicas(f"{in_sync} in sync, and min.insync.replicas is {needed}")
         appended = replica.append(records, self._world.clock.now_ms())
+        if appended.is_duplicate:
+            return appended
+        self._meters.appended(appended.last_offset - appended.first_offset + 1, len(records))
         if not replica.is_named:
             name_log(self._world.disk, replica)
         if self._world.trace.wants(RecordsAppended):

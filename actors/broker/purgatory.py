@@ -32,7 +32,7 @@ class Waiting:
 
 
 class Purgatory:
-    """All that wait, by partition, the first that came first."""
+    """All that wait, by partition, the lowest offset first."""
 
     def __init__(self) -> None:
         self._of: dict[TopicPartition, deque[Waiting]] = {}
@@ -42,8 +42,12 @@ class Purgatory:
 
     def wait(self, waiting: Waiting) -> None:
         """Wait for all its partitions."""
-        for partition in waiting.required:
-            self._of.setdefault(partition, deque()).append(waiting)
+        for partition, offset in waiting.required.items():
+            queue = self._of.setdefault(partition, deque())
+            place = len(queue)  # a batch that came again waits for an offset that was given before
+            while place and queue[place - 1].required[partition] > offset:
+                place -= 1
+            queue.insert(place, waiting)
 
     def committed(self, partition: TopicPartition, upto: Offset, code: ErrorCode) -> None:
         """The high watermark has risen; `code` says whether enough replicas are in sync (B163)."""

@@ -38,6 +38,7 @@ class Round(Enum):
     RETENTION = "log.retention.check.interval.ms"
     DELETION = "log.segment.delete.delay.ms"  # as LogManager.deleteLogs: of whole logs (B141)
     CLEANER = "log.cleaner.backoff.ms"
+    PRODUCERS = "producer.id.expiration.check.interval.ms"
 
 
 @dataclass(frozen=True)
@@ -162,6 +163,8 @@ class Upkeep:
                     await logs.delete_marked(now_ms)
                 case Round.CLEANER:
                     await logs.clean_dirtiest(_high_watermarks(self._replicas), now_ms)
+                case Round.PRODUCERS:
+                    _forget_producers(logs, now_ms - self._config.producer_id_expiration_ms)
         return None
 
     def _to_note(self) -> dict[TopicPartition, Offset]:
@@ -188,6 +191,13 @@ async def _flush_complete(logs: LogManager) -> Mapping[TopicPartition, KafkaStor
             except KafkaStorageError as failure:
                 failures[at] = failure
     return failures
+
+
+def _forget_producers(logs: LogManager, before_ms: int) -> None:
+    """As ProducerStateManager.removeExpiredProducers: of those not heard since then."""
+    for log in logs.logs.values():
+        if log.producers is not None:
+            log.producers.states.forget_silent(before_ms)
 
 
 def _is_unflushed(log: Log) -> bool:

@@ -2,7 +2,7 @@
 
 Rule: of one partition one batch at most is in flight, and one that comes back goes to the front of
 its queue: so the log has the records in the order in which they were enqueued, however often a
-batch is sent again. It may have some of them twice: at least once is what is promised.
+batch is sent again. It may have some of them twice, unless the producer is idempotent.
 """
 
 from collections import deque
@@ -15,7 +15,14 @@ from actors.client.config import ProducerConfig
 from actors.client.errors import DeliveryTimedOut
 from runtime.tasks import Promise
 from wire.ids import NO_OFFSET, NO_TIMESTAMP_MS, BrokerId, Offset, TopicPartition
-from wire.records import HEADER_BYTES, Headers, Record, encode_batch
+from wire.records import (
+    HEADER_BYTES,
+    NO_PRODUCER,
+    Headers,
+    ProducerStamp,
+    Record,
+    encode_batch,
+)
 
 # The most that a record's own numbers take: length, attributes, time, offset, and three counts.
 RECORD_OVERHEAD: Final = 5 + 1 + 10 + 5 + 5 + 5 + 5
@@ -64,10 +71,11 @@ class ProducerBatch:
         self.base_offset = NO_OFFSET
         self.log_append_time_ms = NO_TIMESTAMP_MS
         self.done: Promise[None] = Promise()
+        self.stamp: ProducerStamp | None = None  # of an idempotent producer, once it was sent
         self._encoded: bytearray | None = None
 
-    def encoded(self) -> memoryview:
-        """As it is sent, each time the same."""
+    def encoded(self, stamp: ProducerStamp = NO_PRODUCER) -> memoryview:
+        """As it is sent, each time the same, with the stamp of the first time."""
         if self._encoded is None:
             self._encoded = encode_batch(
                 [
@@ -79,7 +87,8 @@ class ProducerBatch:
                         headers=each.headers,
                     )
                     for index, each in enumerate(self.records)
-                ]
+                ],
+                producer=stamp,
             )
         return memoryview(self._encoded)
 
@@ -114,9 +123,15 @@ class Delivery:
 class Accumulator:
     """All batches that are not done."""
 
-    def __init__(self, config: ProducerConfig, release: Callable[[int], None]) -> None:
+    def __init__(
+        self,
+        config: ProducerConfig,
+        release: Callable[[int], None],
+        gave_up: Callable[[ProducerBatch], None],
+    ) -> None:
         self._config = config
         self._release = release
+        self._gave_up = gave_up  # hears of each batch that failed, once it is no longer under way
         # A partition that was served goes to the end of the dict: each has its turn.
         self._queues: dict[TopicPartition, deque[ProducerBatch]] = {}
         self._in_flight: dict[TopicPartition, ProducerBatch] = {}
@@ -182,7 +197,9 @@ class Accumulator:
     def give_back(self, batch: ProducerBatch, retry_at_ms: float) -> None:
         """It must be sent again, before all that came later."""
         self._landed(batch)
-        if not batch.done.is_settled:
+        if batch.done.is_settled:
+            self._gave_up(batch)
+        else:
             batch.retry_at_ms = retry_at_ms
             self._queues.setdefault(batch.partition, deque()).appendleft(batch)
 
@@ -197,6 +214,7 @@ class Accumulator:
     def fail(self, batch: ProducerBatch, error: Exception) -> None:
         """It will not be sent again."""
         self._landed(batch)
+        self._gave_up(batch)
         if not batch.done.is_settled:
             self._settle(batch, error)
 
@@ -209,6 +227,7 @@ class Accumulator:
                 self._expire(batch)
         for partition, queue in tuple(self._queues.items()):
             while queue and queue[0].created_ms <= late_ms:
+                self._gave_up(queue[0])
                 self._expire(queue.popleft())
             if not queue:
                 del self._queues[partition]

@@ -28,6 +28,8 @@ class ProducerConfig:
     """What a producer is told."""
 
     acks: int = -1
+    # Kafka: true since 3.0. Here it is asked for, so that a history shows what a retry does.
+    enable_idempotence: bool = False
     linger_ms: int = 0
     batch_size: int = 16_384
     retries: int = _MOST
@@ -62,6 +64,11 @@ class ProducerConfig:
                 "metadata_max_age_ms",
             ),
         )
+        if self.enable_idempotence and (self.acks != -1 or not self.retries):
+            raise BadConfig(
+                f"enable.idempotence is true, acks is {self.acks} and retries is {self.retries}; "
+                "acks must be all, and retries at least 1"
+            )
         if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
             raise BadConfig(
                 f"delivery.timeout.ms is {self.delivery_timeout_ms}; it must be at least linger.ms "

@@ -2,7 +2,7 @@
 
 Rule: every batch ends exactly once: acknowledged, refused for good, or too old. What may pass is
 tried again after retry.backoff.ms, with the leaders looked up anew. A batch that cannot be encoded
-fails alone.
+fails alone. An idempotent producer sends nothing before a broker has said who it is.
 """
 
 from typing import Final
@@ -14,12 +14,14 @@ from actors.client.connection import Connection
 from actors.client.errors import failure_of, may_pass
 from actors.client.memory import Memory
 from actors.client.metadata import ClientMetadata
+from actors.client.sequences import Sequences
 from runtime.network import NetworkError
 from runtime.tasks import Bell, Tasks
 from runtime.world import Clock
 from wire.data import Produce, ProducePartition, ProduceResult
-from wire.errors import ApiError, ErrorCode, InvalidRecord, MalformedMessage
+from wire.errors import ApiError, ErrorCode, InvalidRecord, MalformedMessage, exception_of
 from wire.ids import NO_OFFSET, NO_TIMESTAMP_MS, BrokerId, TopicPartition
+from wire.transactions import InitProducerId
 
 LEAST_WAIT_MS: Final = 0.01  # a shorter wait may not move a clock at all
 
@@ -43,7 +45,10 @@ class Sender:
         self._tasks = tasks
         self._bell = bell  # rings when something is enqueued, answered or learnt
         self.memory = Memory(config.buffer_memory)
-        self.batches = Accumulator(config, self.memory.release)
+        self._sequences = Sequences()
+        self._is_naming = False
+        self._name_at_ms = 0.0  # not before
+        self.batches = Accumulator(config, self.memory.release, self._gave_up)
         self.flushes = 0  # that go on: nothing lingers meanwhile
         self._requests: dict[BrokerId, int] = {}  # in flight
         self._has_refused = False  # a batch in this turn, and there may be another behind it
@@ -65,6 +70,9 @@ class Sender:
         if self.batches.partitions:
             # Also for those that wait to be sent again: by then their leaders should be known.
             waits.append(self._metadata.keep_fresh(self.batches.partitions))
+        if ready and self._config.enable_idempotence and not self._sequences.is_named:
+            waits.append(self._ask_for_a_name(now_ms))
+            ready = []
         for leader, partitions in grouped(ready, self._leader_of).items():
             self._send_to(leader, partitions)
             if self._config.acks == 0 or self._has_refused:
@@ -78,6 +86,39 @@ class Sender:
             batches = self.batches.take(partitions)
             partitions = partitions[len(batches) :]
             self._send(leader, batches)
+
+    # --- who the producer is ---------------------------------------------------------------------
+
+    def _ask_for_a_name(self, now_ms: float) -> float | None:
+        """Ask aside, one request at a time; how long to wait until the next."""
+        if self._is_naming:
+            return None
+        if now_ms < self._name_at_ms:
+            return self._name_at_ms - now_ms
+        self._is_naming = True
+        self._tasks.start(self._be_named())
+        return None
+
+    async def _be_named(self) -> None:
+        try:
+            response = await self._connection.call_any(
+                InitProducerId(), self._config.request_timeout_ms
+            )
+            if response.error_code is not ErrorCode.NONE:
+                self._connection.turn()
+                raise exception_of(response.error_code)("no broker gives this producer an id")
+            self._sequences.name(response.producer_id)
+        except (ApiError, MalformedMessage) as error:
+            if isinstance(error, MalformedMessage) or not may_pass(error.code):
+                self.batches.close(error)
+            self._name_at_ms = self._clock.elapsed_ms() + self._config.retry_backoff_ms
+        finally:
+            self._is_naming = False
+            self._bell.ring()
+
+    def _gave_up(self, batch: ProducerBatch) -> None:
+        if batch.stamp is not None:
+            self._sequences.give_up(batch.partition, batch.stamp)
 
     def _leader_of(self, partition: TopicPartition) -> BrokerId | None:
         leader = self._metadata.leader(partition)
@@ -104,6 +145,11 @@ class Sender:
 
     def _can_be_encoded(self, batch: ProducerBatch) -> bool:
         try:
+            if self._config.enable_idempotence and batch.stamp is None:
+                stamp = self._sequences.stamp(batch.partition)
+                batch.encoded(stamp)
+                batch.stamp = stamp
+                self._sequences.use(batch.partition, stamp, len(batch.records))
             batch.encoded()
         except Exception as error:  # noqa: BLE001 - told to those whose records they are
             why = f"{type(error).__name__}: {error}"

@@ -42,7 +42,12 @@ def main(arguments: list[str] | None = None) -> int:
     """The command."""
     given = _parser().parse_args(arguments)
     overrides = {"replication.generation": given.generation}
-    options = {"faults": given.faults, "records": given.records, "overrides": overrides}
+    options = {
+        "faults": given.faults,
+        "records": given.records,
+        "overrides": overrides,
+        "idempotence": given.idempotence,
+    }
     try:
         if given.seed is not None:
             return _one(given.seed, options, given)
@@ -69,6 +74,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--faults", type=_count, default=FAULTS, help=f"default: {FAULTS}")
     parser.add_argument("--records", type=_count, default=RECORDS, help=f"default: {RECORDS}")
+    parser.add_argument(
+        "--idempotence", action="store_true", help="records that are there twice are violations"
+    )
     parser.add_argument("--jobs", type=_count, default=os.cpu_count() or 1, help="default: cores")
     parser.add_argument("--out", type=folder, default=Path(), help="where failures are written")
     parser.add_argument("--keep-going", action="store_true", help="after a violation, too")

@@ -89,6 +89,7 @@ def random_scenario(
     records: int = RECORDS,
     members: int = 0,
     overrides: dict[str, Any] | None = None,
+    idempotence: bool = False,
 ) -> Scenario:
     """The scenario of a seed; the dice are that seed's."""
     topics = (
@@ -107,7 +108,13 @@ def random_scenario(
         worlds=("simulated",),
         overrides=OVERRIDES | (overrides or {}),
         topics=topics,
-        load=Load(records=records, over_ms=max(2_000, total_ms), groups=True, members=members),
+        load=Load(
+            records=records,
+            over_ms=max(2_000, total_ms),
+            groups=True,
+            members=members,
+            idempotence=idempotence,
+        ),
         steps=steps,
     )
 

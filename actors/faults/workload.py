@@ -72,7 +72,7 @@ class Workload:
 
     async def produce(self, asked: Produce) -> None:
         """Send some records beside the load."""
-        async with self._producer(asked.acks, "extra") as producer:
+        async with self._producer(asked.acks, "extra", is_idempotent=False) as producer:
             partition = TopicPartition(asked.topic, asked.partition)
             for _ in range(asked.records):
                 await self._settle(await self._enqueue(producer, partition))
@@ -86,7 +86,8 @@ class Workload:
     async def _write(self, load: Load) -> None:
         bursts = max(1, -(-load.records // BURST))
         pace_ms = load.over_ms / bursts
-        async with self._producer(load.acks, "writer") as producer:
+        is_idempotent = load.idempotence
+        async with self._producer(load.acks, "writer", is_idempotent=is_idempotent) as producer:
             deliveries = Tasks(self._crashed)
             for number in range(bursts):
                 partition = self._partitions[number % len(self._partitions)]
@@ -111,9 +112,10 @@ class Workload:
         except FAILURES:
             self.failed += 1
 
-    def _producer(self, acks: int, name: str) -> HistoryProducer:
+    def _producer(self, acks: int, name: str, *, is_idempotent: bool) -> HistoryProducer:
         producer = self._clients.producer(
             acks=acks,
+            enable_idempotence=is_idempotent,
             delivery_timeout_ms=DELIVERY_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
             max_block_ms=DELIVERY_TIMEOUT_MS,

@@ -6,11 +6,20 @@ import pytest
 
 import wire.codec  # noqa: F401 (it imports every file of messages)
 from tests.wire.strategies import MESSAGES
-from wire import admin, configs, control, data, groups, metadata, observation
+from wire import admin, configs, control, data, groups, metadata, observation, transactions
 from wire.codec import RESPONSE_OF
 from wire.message import CODES, Message, Request
 
-HUNDREDS = {control: 1, data: 2, metadata: 3, groups: 4, admin: 5, configs: 6, observation: 7}
+HUNDREDS = {
+    control: 1,
+    data: 2,
+    metadata: 3,
+    groups: 4,
+    admin: 5,
+    configs: 6,
+    observation: 7,
+    transactions: 8,
+}
 
 
 def _subclasses(cls: type[Message]) -> Iterator[type[Message]]:

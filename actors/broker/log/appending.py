@@ -18,7 +18,7 @@ from wire.errors import (
     MessageTooLarge,
     exception_of,
 )
-from wire.ids import LeaderEpoch, Offset
+from wire.ids import NO_PRODUCER_ID, LeaderEpoch, Offset
 from wire.packing import Compression
 from wire.records import (
     HEADER_BYTES,
@@ -59,6 +59,7 @@ class Appended(Struct, frozen=True, kw_only=True):
     log_append_time_ms: int  # NO_TIMESTAMP_MS if records keep their producer's time
     log_start_offset: Offset
     has_rolled: bool  # a segment is complete: worth a flush, and a reason to answer fetches (B165)
+    is_duplicate: bool = False  # it was there already, and nothing was appended
 
 
 class Accepted(Struct, frozen=True):
@@ -93,6 +94,8 @@ def accept_from_producer(
         raise CorruptRecordBatch(f"{len(view)} bytes that do not end with a whole batch")
     for batch in found:
         _check_from_producer(batch, config)
+        if batch.header.producer_id > NO_PRODUCER_ID:
+            _check_stamp(batch.header, len(found))
     is_stamped = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
     heads: list[bytearray] | None = None
     if view.readonly:
@@ -180,6 +183,17 @@ def _check_packing(batch: RecordBatch) -> None:
         unpacked(batch)
     except CorruptRecordBatch as error:  # its CRC is right: to send it again would not help
         raise InvalidRecord(str(error)) from error
+
+
+def _check_stamp(header: BatchHeader, batches_sent: int) -> None:
+    """As LogValidator.validateBatch; two batches at once could be a duplicate and its follower."""
+    if header.base_sequence < 0 or header.producer_epoch < 0:
+        raise InvalidRecord(
+            f"producer {header.producer_id} sends sequence {header.base_sequence} "
+            f"of epoch {header.producer_epoch}"
+        )
+    if batches_sent != 1:
+        raise InvalidRecord(f"{batches_sent} batches of a producer, and it may send one at a time")
 
 
 def _check_keys(batch: RecordBatch) -> None:

@@ -31,6 +31,7 @@ from wire.records import (
     CRC_STARTS_AT,
     HEADER_BYTES,
     LENGTH_ENDS_AT,
+    BatchHeader,
     Record,
     RecordBatch,
     decode_records,
@@ -74,6 +75,9 @@ class CleanableLog(Protocol):
     @property
     def is_closed(self) -> bool:
         """Whether its files are no longer ours."""
+
+    def is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Whether it is the last batch of an idempotent producer."""
 
     def reload_segments(self, old: Sequence[Offset], new: Offset) -> None:
         """The files of the old segments are gone and those of the new one are in place."""
@@ -254,7 +258,9 @@ class _Job:
         self.cleaned.records_kept += sum(kept)
         self.cleaned.records_without_key += sum(record.key is None for record in records)
         if not any(kept):
-            return b""
+            # As Cleaner.checkBatchRetention: from the log alone it must follow what is due next.
+            is_last = self.log.is_last_of_producer(header)
+            return keep_records(batch, kept, header.max_timestamp_ms) if is_last else b""
         if all(kept):
             return batch.data
         times = [record.timestamp_ms for record, stays in zip(records, kept, strict=True) if stays]

@@ -11,7 +11,9 @@ from actors.broker.log import names
 from actors.broker.log.checkpoints import LEADER_EPOCHS, MalformedCheckpoint
 from actors.broker.log.config import LogConfig
 from actors.broker.log.epochs import LeaderEpochCache, load_epochs
+from actors.broker.log.memory import ProducerMemory
 from actors.broker.log.segment import Segment
+from actors.broker.log.snapshots import snapshot_offset
 from runtime.files import Disk, DiskError
 from wire.errors import CorruptRecordBatch
 from wire.ids import Offset
@@ -25,6 +27,7 @@ class Loaded(NamedTuple):
     log_start_offset: Offset
     log_end_offset: Offset
     recovery_point: Offset
+    producers: ProducerMemory | None  # None: none ever wrote here
 
 
 def load(
@@ -50,13 +53,15 @@ def load(
             remove_newest_first(segments, 0)
             epochs.clear()
             end = log_start_offset
+        start = max(log_start_offset, segments[0].base_offset) if segments else log_start_offset
+        point = end if is_clean else min(recovery_point, end)
+        producers = found.producers(segments, start, end, trusted=point)
     except (DiskError, CorruptRecordBatch):
         found.close()
         raise
-    start = max(log_start_offset, segments[0].base_offset) if segments else log_start_offset
     epochs.truncate_from_end(end)
     epochs.truncate_from_start(start)
-    return Loaded(segments, epochs, start, end, end if is_clean else min(recovery_point, end))
+    return Loaded(segments, epochs, start, end, point, producers)
 
 
 class Found:
@@ -64,7 +69,10 @@ class Found:
 
     def __init__(self, disk: Disk, folder: str, config: LogConfig, now_ms: int) -> None:
         listed = {}
+        self._snapshots: list[Offset] = []
         for name in disk.list(folder) if disk.is_directory(folder) else ():
+            if (offset := snapshot_offset(name)) is not None:
+                self._snapshots.append(offset)
             parsed = names.parse_name(name)
             if parsed is not None:
                 listed[name] = parsed
@@ -73,6 +81,7 @@ class Found:
             is_orphan = not suffix and base not in bases
             if is_orphan or suffix in {names.DELETED, names.CLEANED}:
                 disk.remove(f"{folder}/{name}")
+        self._disk, self._folder, self._now_ms = disk, folder, now_ms
         self._config = config
         self._segments = [Segment(disk, folder, base, config, now_ms) for base in sorted(bases)]
         self._without_index = {
@@ -106,6 +115,21 @@ class Found:
                     remove_newest_first(segments, at + 1)
                     break
         return segments
+
+    def producers(
+        self, segments: list[Segment], start: Offset, end: Offset, *, trusted: Offset
+    ) -> ProducerMemory | None:
+        """What is known of producers at the log's end; None if none ever wrote here."""
+        if not self._snapshots and not any(each.has_producers for each in segments):
+            return None
+        memory = ProducerMemory(self._disk, self._now_ms, self._snapshots)
+        folder = self._folder
+        memory.forget_from(folder, trusted)
+        memory.keep_only(folder, [each.base_offset for each in segments])
+        if not self._snapshots:  # then nothing before the recovery point is a producer's
+            start = max(start, trusted)
+        memory.rebuild(folder, segments, start, end)
+        return memory
 
     def close(self) -> None:
         """Let go of all files."""

@@ -20,61 +20,25 @@ from actors.broker.log.appending import (
     accept_from_producer,
 )
 from actors.broker.log.config import LogConfig, TimestampType
-from actors.broker.log.epochs import LeaderEpochCache
+from actors.broker.log.durable_log import DurableLog
 from actors.broker.log.loading import load
+from actors.broker.log.memory import ProducerMemory
+from actors.broker.log.producers import WrittenBatch
 from actors.broker.log.reading import FoundOffset, first_since, floor, read_batches
 from actors.broker.log.retention import count_deletable
 from actors.broker.log.segment import Segment
 from actors.broker.log.segments import Jitter, Segments
 from actors.broker.log.storage import Storage
 from runtime.files import Disk, DiskError
-from runtime.turn import Turn
 from wire.errors import CorruptRecordBatch, KafkaStorageError, OffsetOutOfRange
-from wire.ids import NO_TIMESTAMP_MS, LeaderEpoch, Offset
-from wire.records import Buffer
+from wire.ids import NO_PRODUCER_ID, NO_TIMESTAMP_MS, LeaderEpoch, Offset
+from wire.records import BatchHeader, Buffer
 
 
-class Log:
+class Log(DurableLog):
     """What one replica has of a partition."""
 
-    __slots__ = (
-        "_disk",
-        "_flushing_upto",
-        "_segments",
-        "_turn",
-        "_unflushed_since_ms",
-        "config",
-        "cuts",
-        "epochs",
-        "is_closed",
-        "log_end_offset",
-        "log_start_offset",
-        "recovery_point",
-    )
-
-    def __init__(
-        self,
-        disk: Disk,
-        config: LogConfig,
-        segments: Segments,
-        epochs: LeaderEpochCache,
-        log_start_offset: Offset,
-        log_end_offset: Offset,
-        recovery_point: Offset,
-    ) -> None:
-        self.config = config
-        self.epochs = epochs
-        self.log_start_offset = log_start_offset
-        self.log_end_offset = log_end_offset
-        self.recovery_point = recovery_point  # all before it is durable
-        self.cuts = 0  # how often its end went back
-        self.is_closed = False  # its files are no longer ours to write: closed, deleted, abandoned
-        self._disk = disk
-        self._segments = segments
-        # Of the flush that is under way: a truncation takes from what that can vouch for.
-        self._flushing_upto: Offset | None = None
-        self._unflushed_since_ms: int | None = None
-        self._turn: Turn | None = None  # most logs of a node rest
+    __slots__ = ()
 
     @classmethod
     def open(
@@ -109,11 +73,6 @@ class Log:
         return cls(disk, config, segments, *loaded[1:])
 
     @property
-    def folder(self) -> str:
-        """Where its files are."""
-        return self._segments.folder
-
-    @property
     def segments(self) -> Sequence[Segment]:
         """In order; the last one is active. None before the first append."""
         return tuple(self._segments.all)
@@ -127,13 +86,6 @@ class Log:
     def size(self) -> int:
         """In bytes, of all batches."""
         return sum(segment.size for segment in self._segments.all)
-
-    @property
-    def turn(self) -> Turn:
-        """Of who flushes, cuts, swaps, closes or deletes."""
-        if self._turn is None:
-            self._turn = Turn()
-        return self._turn
 
     def reconfigure(self, config: LogConfig) -> None:
         """From now on this holds."""
@@ -149,6 +101,10 @@ class Log:
         config = self.config
         accepted = accept_from_producer(data, self.log_end_offset, leader_epoch, now_ms, config)
         is_stamped = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
+        if self.producers is not None and accepted.headers[0].producer_id > NO_PRODUCER_ID:
+            there = self.producers.judge(accepted.headers[0])
+            if there is not None:
+                return self._appended_before(there, is_stamped=is_stamped)
         return self._append(accepted, now_ms, now_ms if is_stamped else NO_TIMESTAMP_MS)
 
     def append_as_follower(self, data: Buffer, now_ms: int, *, may_fall: bool = False) -> Appended:
@@ -157,6 +113,22 @@ class Log:
         accepted = accept_from_leader(data, end, epoch, self.config, may_fall=may_fall)
         return self._append(accepted, now_ms, NO_TIMESTAMP_MS)
 
+    def _appended_before(self, there: WrittenBatch, *, is_stamped: bool) -> Appended:
+        """A producer did not hear that this was appended: it is told so again."""
+        return Appended(
+            first_offset=there.base_offset,
+            last_offset=there.last_offset,
+            log_append_time_ms=there.timestamp_ms if is_stamped else NO_TIMESTAMP_MS,
+            log_start_offset=self.log_start_offset,
+            has_rolled=False,
+            is_duplicate=True,
+        )
+
+    def is_last_of_producer(self, header: BatchHeader) -> bool:
+        """Whether it is the last batch of an idempotent producer: none goes without a trace."""
+        known = None if self.producers is None else self.producers.states.get(header.producer_id)
+        return known is not None and known.last_offset == header.last_offset
+
     def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
         """A new leader's first act; where a topic's znodes were removed, epochs begin anew."""
         if leader_epoch != self.epochs.latest_epoch:
@@ -164,6 +136,7 @@ class Log:
 
     def _append(self, accepted: Accepted, now_ms: int, append_time_ms: int) -> Appended:
         first_offset, has_rolled = self.log_end_offset, False
+        has_producers = self.producers is not None
         if accepted.headers:
             if self.is_closed:
                 raise KafkaStorageError(f"{self.folder} is closed")
@@ -174,6 +147,12 @@ class Log:
             for header in accepted.headers:
                 if header.partition_leader_epoch > self.epochs.latest_epoch:
                     self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+                if header.producer_id > NO_PRODUCER_ID:
+                    has_producers = True
+            if has_producers:
+                if self.producers is None:
+                    self.producers = ProducerMemory(self._disk, now_ms)
+                self.producers.take(accepted.headers, self._segments.all, now_ms)
             if self._unflushed_since_ms is None:
                 self._unflushed_since_ms = now_ms
         return Appended(
@@ -229,10 +208,12 @@ class Log:
             self.truncate_fully_and_start_at(offset)
             return True
         with Storage(self.folder):
+            self._forget_producers_from(offset)
             self._remove_newest_first(floor(segments, offset) + 1)
             self._segments.must_sync = True
             end, refused = segments[-1].truncate_to(offset)
             self._end_at(end)
+            self._recall_producers()
             if refused is not None:
                 self._segments.failure = refused
                 raise refused
@@ -241,12 +222,23 @@ class Log:
     def truncate_fully_and_start_at(self, offset: Offset) -> None:
         """Forget all, and go on from this offset (B157). The same holds as for `truncate_to`."""
         with Storage(self.folder):
+            self._forget_producers_from(Offset(-1))
             self._remove_newest_first(0)
             self.log_start_offset = self.log_end_offset = offset
             self._end_at(offset)
             self.epochs.clear()
             if offset:
                 self._segments.roll(offset, now_ms=0)
+            self._recall_producers()
+
+    def _forget_producers_from(self, end: Offset) -> None:
+        if self.producers is not None:
+            self.producers.forget_from(self.folder, end)
+
+    def _recall_producers(self) -> None:
+        if self.producers is not None:
+            segments, start = self._segments.all, self.log_start_offset
+            self.producers.rebuild(self.folder, segments, start, self.log_end_offset)
 
     def move_log_start_offset(self, offset: Offset) -> None:
         """What is before is no longer read; its segments go with the next old ones."""
@@ -282,9 +274,13 @@ class Log:
         with Storage(self.folder):
             if count and count == len(self._segments.all):
                 self._segments.roll(self.log_end_offset, now_ms)
+                if self.producers is not None:
+                    self.producers.note(self.log_end_offset)
             for _ in range(count):
                 self._segments.retire_oldest(now_ms + self.config.file_delete_delay_ms)
                 self.move_log_start_offset(self._segments.all[0].base_offset)
+            if count and self.producers is not None:
+                self.producers.forget_before(self.folder, self._segments.all[0].base_offset)
         return count
 
     def purge(self, now_ms: int) -> None:
@@ -310,83 +306,6 @@ class Log:
         self.cuts += 1
         if self._flushing_upto is not None:
             self._flushing_upto = min(self._flushing_upto, offset)
-
-    # --- making it last -----------------------------------------------------------------------
-
-    def is_flush_due(self, now_ms: int) -> bool:
-        """Whether flush.messages or flush.ms demand one."""
-        unflushed = self.log_end_offset - self.recovery_point
-        if not unflushed:
-            return False
-        since_ms = now_ms if self._unflushed_since_ms is None else self._unflushed_since_ms
-        return unflushed >= self.config.flush_messages or now_ms - since_ms >= self.config.flush_ms
-
-    async def flush(self, upto: Offset | None = None) -> None:
-        """Make all before an offset durable, and move the recovery point there.
-
-        A log that was closed or deleted meanwhile is left as it is.
-        """
-        target = self.log_end_offset if upto is None else min(upto, self.log_end_offset)
-        # While another flush is under way, what it does is not done yet: it is waited for.
-        if self._flushing_upto is not None or self._needs_flush(target):
-            async with self.turn:
-                await self.flush_in_turn(target)
-
-    def _needs_flush(self, target: Offset) -> bool:
-        return not self.is_closed and (target > self.recovery_point or self._segments.must_sync)
-
-    async def flush_in_turn(self, upto: Offset) -> None:
-        """The same, for one who holds the log's turn."""
-        target = min(upto, self.log_end_offset)
-        if self._needs_flush(target):
-            await self._flush(target)
-
-    async def _flush(self, target: Offset) -> None:
-        segments = self._segments
-        with Storage(self.folder):
-            if not segments.all and not self._disk.exists(self.folder):
-                return
-        must_sync, is_new = segments.must_sync, segments.folder_is_new
-        since_ms = self._unflushed_since_ms
-        if target == self.log_end_offset:
-            self._unflushed_since_ms = None  # what is appended from now on is not in it
-        self._flushing_upto = target
-        segments.must_sync = segments.folder_is_new = False
-        try:
-            with Storage(self.folder):
-                await segments.sync(
-                    self.recovery_point, target, self.epochs, names=must_sync, folder=is_new
-                )
-            durable = self._flushing_upto
-        except BaseException:
-            segments.must_sync, segments.folder_is_new = True, segments.folder_is_new or is_new
-            self._unflushed_since_ms = since_ms
-            raise
-        finally:
-            self._flushing_upto = None
-        self.recovery_point = max(self.recovery_point, durable)
-
-    async def close(self) -> None:
-        """Flush all and let go: after this, and only this, the log may be opened as clean."""
-        async with self.turn:
-            if self.is_closed:
-                return
-            self.is_closed = True  # an append during the flush would not be in it
-            try:
-                with Storage(self.folder):
-                    if self._segments.failure is not None:
-                        raise self._segments.failure
-                    if self._segments.all:
-                        self._segments.all[-1].close_indexes()
-                self._segments.must_sync = True
-                await self._flush(self.log_end_offset)
-            finally:
-                self.abandon()
-
-    def abandon(self) -> None:
-        """Let go of all files as they are, and write to them no more."""
-        self.is_closed = True
-        self._segments.close()
 
     def rename(self, folder: str) -> None:
         """Move to another folder, as Kafka does before it deletes a log."""

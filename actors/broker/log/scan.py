@@ -22,11 +22,12 @@ from wire.records import (
     decode_header,
 )
 
-# Base offset, length, leader epoch, magic, CRC, last offset delta, latest time, count of records.
-_FIELDS: Final = struct.Struct(">qiibI2xi8xq14xi")
+# Base offset, length, leader epoch, magic, CRC, last offset delta, latest time, producer id, count
+# of records.
+_FIELDS: Final = struct.Struct(">qiibI2xi8xqq6xi")
 
-# Of a batch: position, size, base offset, last offset, leader epoch, latest timestamp.
-Sound = tuple[int, int, Offset, Offset, LeaderEpoch, int]
+# Of a batch: position, size, base offset, last offset, leader epoch, latest timestamp, producer id.
+Sound = tuple[int, int, Offset, Offset, LeaderEpoch, int, int]
 
 _WINDOW: Final = 4096 + HEADER_BYTES  # what lies between two entries of an index, mostly
 _CHUNK: Final = 1 << 18  # what a processor's cache holds
@@ -53,7 +54,7 @@ def sound_batches(file: File, position: int, end: int) -> Iterator[Sound]:
         data = memoryview(file.read_at(position, min(length, end - position)))
         at, size = 0, len(data)
         while at + HEADER_BYTES <= size:
-            base, length, epoch, magic, crc, delta, time_ms, count = unpack(data, at)
+            base, length, epoch, magic, crc, delta, time_ms, producer, count = unpack(data, at)
             ends_at = at + LENGTH_ENDS_AT + length
             if magic != MAGIC or length < HEADER_BYTES - LENGTH_ENDS_AT or delta < 0 or count < 0:
                 return
@@ -63,7 +64,7 @@ def sound_batches(file: File, position: int, end: int) -> Iterator[Sound]:
                 break
             if crc32c(data[at + CRC_STARTS_AT : ends_at]) != crc:
                 return
-            yield position + at, ends_at - at, base, base + delta, epoch, time_ms
+            yield position + at, ends_at - at, base, base + delta, epoch, time_ms, producer
             at = ends_at
         length += LENGTH_ENDS_AT  # of the last batch: the next one is perhaps as long
         if not at and not size < length <= end - position:

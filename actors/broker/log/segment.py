@@ -17,7 +17,7 @@ from actors.broker.log.scan import headers, sound_batches
 from actors.broker.log.time_index import TimeIndex, TimestampOffset
 from runtime.files import Data, Disk, DiskError, File, FileMissing
 from wire.errors import CorruptRecordBatch
-from wire.ids import NO_LEADER_EPOCH, NO_TIMESTAMP_MS, Offset
+from wire.ids import NO_LEADER_EPOCH, NO_PRODUCER_ID, NO_TIMESTAMP_MS, Offset
 from wire.records import BatchHeader
 
 _REMEMBERED: Final = 16  # places
@@ -44,6 +44,7 @@ class Segment:
         self.base_offset = base_offset
         self.created_ms = created_ms  # or loaded: by whose clock records without a time age
         self.jitter_ms = 0
+        self.has_producers = False  # seen by a scan
         self._disk = disk
         self.config = config
         self._size: int | None = None
@@ -328,7 +329,7 @@ class Segment:
         interval = self.config.index_interval_bytes
         first, most = self.base_offset, self.base_offset + MAX_INT32
         known_epoch = NO_LEADER_EPOCH if epochs is None else epochs.latest_epoch
-        for at, size, base, last, epoch, time_ms in sound_batches(self.file, start, end):
+        for at, size, base, last, epoch, time_ms, producer in sound_batches(self.file, start, end):
             if base < offset or last > most or (base > offset and not gaps):
                 break
             if epoch != known_epoch and epochs is not None:
@@ -338,6 +339,8 @@ class Segment:
                 known_epoch = epoch
             if time_ms > largest_ms:
                 largest_ms, largest_at = time_ms, last
+            if producer > NO_PRODUCER_ID:
+                self.has_producers = True
             if at - indexed_at > interval and len(entries) < room and len(times) < times_room:
                 indexed_at = at
                 entries += last - first, at

@@ -202,13 +202,11 @@ class HistoryDelivery:
 class HistoryProducer:
     """A producer whose records are taken down."""
 
-    def __init__(
-        self, producer: Producer, history: History, client: str, *, is_idempotent: bool = False
-    ) -> None:
+    def __init__(self, producer: Producer, history: History, client: str) -> None:
         self.producer = producer
         self._history = history
         self._client = client
-        self._is_idempotent = is_idempotent
+        self._is_idempotent = producer.config.enable_idempotence
 
     async def __aenter__(self) -> Self:
         return self

@@ -34,6 +34,7 @@ from wire.ids import BrokerId, LeaderEpoch, Node, Offset, TopicPartition
 from wire.message import PartitionResult
 from wire.metadata import Metadata, MetadataPartition, MetadataResponse, MetadataTopic
 from wire.records import Record, assign, batches, decode_records, encode_batch
+from wire.transactions import InitProducerId, InitProducerIdResponse
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
 LOST = object()  # in a script: no answer at all
@@ -91,6 +92,7 @@ class FakeBrokers:
         self.committed = {}
         self.topic_errors, self.topic_ids = {}, {}
         self.coordinator = 1
+        self.producers = 6  # ids that were given
         self.networks = {}
         self._clients = 0
         for number in self.numbers:
@@ -159,8 +161,13 @@ class FakeBrokers:
             FindCoordinator: self._on_find_coordinator,
             OffsetCommit: self._on_offset_commit,
             OffsetFetch: self._on_offset_fetch,
+            InitProducerId: self._on_init_producer_id,
         }
         return handlers[type(request)](me, request)
+
+    def _on_init_producer_id(self, me, request):
+        self.producers += 1
+        return InitProducerIdResponse(producer_id=self.producers, producer_epoch=0)
 
     def _on_metadata(self, me, request):
         topics = []
