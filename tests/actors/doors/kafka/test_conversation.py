@@ -1,13 +1,15 @@
 """What is asked, in its order; what is no request; and what is done to requests on purpose."""
 
+import gc
 import struct
 
 import pytest
+from kio.static.constants import EntityType
 
 from actors.doors.kafka.table import APIS
 from actors.faults.local import LocalFaults
 from actors.faults.vocabulary import fault_of
-from tests.support.kafka_caller import KafkaCaller
+from tests.support.kafka_caller import NAMES, KafkaCaller, entity, framed, made
 from wire.errors import ErrorCode
 from wire.ids import TopicPartition
 from wire.records import Record, encode_batch
@@ -126,6 +128,20 @@ async def test_produce_requests_follow_each_other_without_waiting_for_the_replic
     answers = [caller.heard(at, "Produce", 3) for at in range(3)]
     assert [number for number, _ in answers] == [1, 2, 3]
     assert [offsets(answer) for _, answer in answers] == [[0], [1], [2]]
+
+
+async def test_records_that_wait_for_replicas_wait_in_the_log_and_not_in_memory(sim, drive, caller):
+    drive.cluster.universe.pause("broker-2")
+    request = made(entity(NAMES["Produce"], 3, EntityType.request), **a_produce())
+    frame = bytearray(framed(NAMES["Produce"], 3, request))
+    caller.line.conversation.take(memoryview(frame))
+    await sim.sleep(50)
+    await KafkaCaller(sim).ask("Metadata", 1, topics=None)  # else it was the last that was handled
+
+    gc.collect()
+    assert drive.node(1).replica_manager.replicas[ORDERS].log_end_offset == 1
+    assert caller.line.heard == []
+    frame.clear()  # BufferError, if anybody still looked at it
 
 
 async def test_with_acks_0_nobody_is_answered(sim, drive, caller):
