@@ -2,11 +2,13 @@
 
 import gc
 import struct
+from pathlib import Path
 
 import pytest
 from kio.static.constants import EntityType
 
-from actors.doors.kafka.table import APIS
+from actors.doors.kafka import table
+from actors.doors.kafka.table import APIS, documentation
 from actors.faults.local import LocalFaults
 from actors.faults.vocabulary import fault_of
 from tests.support.kafka_caller import NAMES, KafkaCaller, entity, framed, made
@@ -15,6 +17,7 @@ from wire.ids import TopicPartition
 from wire.records import Record, encode_batch
 from wire.trace import FrameRefused
 
+README = Path(table.__file__).parent / "README.md"
 ORDERS = TopicPartition("orders", 0)
 
 
@@ -54,6 +57,11 @@ async def test_api_versions_tells_the_table(caller, version):
     assert told == {each.key: (each.least, each.most) for each in APIS}
 
 
+def test_the_documentation_is_made_from_the_table_too():
+    """`python -m tests.actors.doors.kafka.test_conversation` writes it anew."""
+    assert README.read_text() == documentation()
+
+
 async def test_a_version_of_api_versions_that_nobody_knows_is_answered_as_version_0(sim, caller):
     caller.line.say(struct.pack(">hhih", 18, 99, 7, -1) + b"whatever")
     await sim.until(lambda: caller.line.heard)
@@ -78,6 +86,8 @@ async def test_a_version_of_api_versions_that_nobody_knows_is_answered_as_versio
         (struct.pack(">hhih", 3, 1, 1, 1) + b"\xff", "no text"),
         (struct.pack(">hhih", 3, 1, 1, -1) + b"\x7f\xff\xff\xff", "exhausted"),
         (struct.pack(">hhih", 3, 9, 1, -1) + b"\xff" * 20, "do not end"),
+        (struct.pack(">hhih", 33, 0, 1, -1) + b"\xff\xff\xff\xff\0", "resources is null"),
+        (struct.pack(">hhih", 3, 0, 1, -1) + bytes(5 << 20), "Metadata of 5242890 bytes"),
         (struct.pack(">hhih", 3, 9, 1, -1) + b"\x01\x00\x7f", "tagged field"),
     ],
 )
@@ -297,3 +307,7 @@ async def test_refusals_leave_a_trace_event(sim, drive, caller):
 
     assert caller.line.refusal == "there is no API 999"
     assert drive.of(FrameRefused) == []  # sockets leave it: tests/runtime/test_tcp.py
+
+
+if __name__ == "__main__":
+    README.write_text(documentation())
