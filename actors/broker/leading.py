@@ -116,11 +116,12 @@ class Leading:
         batches = {each.partition: each.records for each in request.partitions}
         if len(batches) != len(request.partitions):
             raise InvalidRequest("a partition is named more than once")
+        answer = asked.answer  # and not the request, whose records are in the log by then
         await self.append(
             batches,
             request.acks,
             request.timeout_ms,
-            lambda results: asked.answer(ProduceResponse(partitions=results)),
+            lambda results: answer(ProduceResponse(partitions=results)),
         )
 
     async def append(

@@ -8,12 +8,14 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
+from msgspec.structs import replace
+
 from actors.asked import asked, refusal
 from actors.broker.meters import Meters
 from runtime.ref import InboxFull, Ref
 from runtime.world import World
 from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata
-from wire.data import Fetch
+from wire.data import Fetch, Produce
 from wire.errors import BrokerNotAvailable
 from wire.message import Message
 
@@ -51,11 +53,12 @@ class Routing:
         name = handler.address
         counts = 0 if _is_of_the_cluster(request) else 1
         begun_ms = self._elapsed_ms()
+        remembered = _without_records(request)
 
         def answer(response: Message) -> None:
             self._unanswered[name] -= counts
             respond(response)
-            self._meters.answered(request, response, self._elapsed_ms() - begun_ms)
+            self._meters.answered(remembered, response, self._elapsed_ms() - begun_ms)
 
         self._unanswered[name] += counts
         try:
@@ -65,6 +68,11 @@ class Routing:
         except InboxFull:
             answer(refusal(request, BrokerNotAvailable("this broker has too much to do")))
         return True
+
+
+def _without_records(request: Message) -> Message:
+    """What is kept until the answer: records that are in the log need not wait in memory, too."""
+    return replace(request, partitions=()) if isinstance(request, Produce) else request
 
 
 def _is_of_the_cluster(request: Message) -> bool:

@@ -20,7 +20,7 @@ from wire.codec import RESPONSE_OF
 from wire.errors import ApiError
 from wire.message import Message, Request
 
-MOST_BYTES: Final = 8 << 20  # of a request without records: objects take many times their bytes
+MOST_BYTES: Final = 4 << 20  # of a request without records: objects take many times their bytes
 
 Response = TypeVar("Response", bound=Message)
 
@@ -37,6 +37,7 @@ class Api:
     may_follow: bool = False  # may be begun while others of its kind wait for their answers
     before_login: bool = False
     most_bytes: int = MOST_BYTES
+    read: Callable[[memoryview, int, int], Any] | None = None  # by hand: frame, position, version
 
 
 class Hall(Protocol):
@@ -129,7 +130,7 @@ class Call:
             return
 
         def take(response: Message) -> None:
-            assert type(response) is expected, f"{response} is no answer to {request}"
+            assert type(response) is expected, f"{response} is no {expected.__name__}"
             then(cast(Response, response))
 
         found = self.hall.routing.pass_on(request, self.reception.source, take)

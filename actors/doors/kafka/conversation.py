@@ -143,7 +143,10 @@ class Conversation:
             call.answer(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=self._server.spoken)
             return
         position = skip_tags(frame, header.end) if shape.is_flexible else header.end
-        call.request = shape.decode(frame, position)
+        if api.read is None:
+            call.request = shape.decode(frame, position)
+        else:
+            call.request = api.read(frame, position, header.version)
         call.fault = self._server.fault(call)
         if call.fault is None:
             api.serve(call)

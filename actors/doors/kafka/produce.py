@@ -7,11 +7,11 @@ told by the end of the connection, as Kafka does.
 from typing import Any, Final
 
 from actors.doors.kafka.call import Api, Call
-from actors.doors.kafka.shapes import by_topic, milliseconds
+from actors.doors.kafka.produce_request import read_produce
+from actors.doors.kafka.shapes import by_topic
 from runtime.tcp_connection import DEFAULT_LIMITS
-from wire.data import Produce, ProducePartition, ProduceResponse, ProduceResult
+from wire.data import Produce, ProduceResponse, ProduceResult
 from wire.errors import ErrorCode
-from wire.ids import TopicPartition
 
 
 def serve(call: Call) -> None:
@@ -19,17 +19,12 @@ def serve(call: Call) -> None:
     request = call.request
     produce = Produce(
         acks=request.acks,
-        timeout_ms=milliseconds(request.timeout),
+        timeout_ms=request.timeout_ms,
         transactional_id=request.transactional_id,
-        partitions=tuple(
-            ProducePartition(
-                TopicPartition(topic.name, each.index), memoryview(each.records or b"")
-            )
-            for topic in request.topic_data
-            for each in topic.partition_data
-        ),
+        partitions=request.partitions,
     )
-    call.ask(produce, lambda response: _answer(call, response, produce.acks))
+    acks, call.request = request.acks, None  # its records do not wait for the answer
+    call.ask(produce, lambda response: _answer(call, response, acks))
 
 
 def _answer(call: Call, response: ProduceResponse, acks: int) -> None:
@@ -66,4 +61,5 @@ API: Final = Api(
     serve=serve,
     may_follow=True,
     most_bytes=DEFAULT_LIMITS.frame_bytes,
+    read=read_produce,
 )

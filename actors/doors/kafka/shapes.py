@@ -21,14 +21,15 @@ from kio.serial import entity_reader, entity_writer
 from kio.serial.errors import SerialError
 from kio.static.constants import EntityType
 
+from actors.doors.kafka.tolerant import read_tolerantly
 from wire.errors import MalformedMessage
 from wire.ids import TopicId, TopicPartition
 
 MOST_WORDS: Final = 1_000  # of an error message: a name in it may be as long as a string can be
 _FLEXIBLE_REQUEST: Final = 2
 _FLEXIBLE_RESPONSE: Final = 1
-# What kio raises for bytes that are no message: LookupError for tags that it does not know, and
-# RecursionError and MemoryError for those that would be a very large one.
+# What kio raises for bytes that are no message: RecursionError and MemoryError for those that would
+# be a very large one; and LookupError for tags and types that it does not know.
 NO_MESSAGE: Final = (
     SerialError,
     ValueError,
@@ -54,6 +55,7 @@ OfPartition = TypeVar("OfPartition", bound=_OfPartition)
 class Shape:
     """One version of one API."""
 
+    request: Any  # kio's class
     read: Callable[[memoryview, int], tuple[Any, int]]
     write: Callable[[BytesIO, Any], None]
     fill: Fill
@@ -63,8 +65,12 @@ class Shape:
 
     def decode(self, frame: memoryview, position: int) -> Any:
         """The request that begins there; what follows it is ignored, as Kafka does."""
+        data = frame.toreadonly()
         try:
-            request = self.read(frame.toreadonly(), position)[0]
+            try:
+                request = self.read(data, position)[0]
+            except KeyError:
+                request = read_tolerantly(self.request, data, position)[0]
         except NO_MESSAGE as error:
             raise MalformedMessage(f"{type(error).__name__}: {error}") from error
         self.check(request)
@@ -83,6 +89,7 @@ def shape_of(api_key: int, version: int) -> Shape:
     request = _payload(api_key, version, EntityType.request)
     response = _payload(api_key, version, EntityType.response)
     return Shape(
+        request=request,
         read=entity_reader(request),
         write=entity_writer(response),
         fill=filler(response),

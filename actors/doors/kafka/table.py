@@ -78,3 +78,23 @@ APIS: Final[tuple[Api, ...]] = (
     describe_cluster.API,
 )
 BY_KEY: Final[Mapping[int, Api]] = {each.key: each for each in APIS}
+
+
+def documentation() -> str:
+    """What README.md beside this file says: a test compares them."""
+    rows = [
+        f"| {api.key} | {api.name} | {api.least} to {api.most} |"
+        for api in sorted(APIS, key=lambda api: api.key)
+    ]
+    return "\n".join(
+        [
+            "# Kafka's protocol: what is spoken",
+            "",
+            "Made from table.py, as the answer to ApiVersions is.",
+            "",
+            "| key | API | versions |",
+            "|---|---|---|",
+            *rows,
+            "",
+        ]
+    )

@@ -1,16 +1,18 @@
 """Whatever a client says: each API of the table, its versions, and bytes that are nearly so."""
 
 import pytest
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, assume, given, settings
 from hypothesis import strategies as st
 
 from actors.doors.kafka.call import Api
+from actors.doors.kafka.shapes import shape_of
 from actors.doors.kafka.table import APIS
 from runtime.simulation.simulator import Simulator, run
 from tests.support.drive import Drive
 from tests.support.kafka_caller import KafkaCaller, framed, requests_of, understood
 
 PATIENCE_MS = 60_000
+HEADER = 16  # bytes of a flexible request's header, with the client's id "tests"
 NO_ANSWER = frozenset({"Produce"})  # with acks=0
 # What waits as long as it was told to: with a foolish time that is for weeks.
 WAITS = frozenset({"Fetch"})
@@ -63,6 +65,23 @@ def test_any_request_of_an_api_is_answered_or_ends_its_connection(api: Api):
         run(lambda: listened_to(frames))
 
     says()
+
+
+FLEXIBLE = [each for each in APIS if shape_of(each.key, each.most).is_flexible]
+
+
+@pytest.mark.parametrize("api", FLEXIBLE, ids=lambda api: api.name)
+@settings(max_examples=10, deadline=None, derandomize=True)
+@given(data=st.data())
+def test_tagged_fields_that_nobody_knows_are_skipped(api: Api, data):
+    request = data.draw(requests_of(api, api.most))
+    frame = framed(api, api.most, request)
+    tags = b"\x01\xe7\x07\x03abc"  # one field: 999, of three bytes
+    assume(frame.endswith(b"\0"))  # it has no tagged field of its own
+    shape = shape_of(api.key, api.most)
+
+    known = shape.decode(memoryview(frame), HEADER)
+    assert shape.decode(memoryview(frame[:-1] + tags), HEADER) == known
 
 
 @pytest.mark.parametrize("api", APIS, ids=lambda api: api.name)

@@ -1,18 +1,23 @@
 """What is asked, in its order; what is no request; and what is done to requests on purpose."""
 
+import gc
 import struct
+from pathlib import Path
 
 import pytest
+from kio.static.constants import EntityType
 
-from actors.doors.kafka.table import APIS
+from actors.doors.kafka import table
+from actors.doors.kafka.table import APIS, documentation
 from actors.faults.local import LocalFaults
 from actors.faults.vocabulary import fault_of
-from tests.support.kafka_caller import KafkaCaller
+from tests.support.kafka_caller import NAMES, KafkaCaller, entity, framed, made
 from wire.errors import ErrorCode
 from wire.ids import TopicPartition
 from wire.records import Record, encode_batch
 from wire.trace import FrameRefused
 
+README = Path(table.__file__).parent / "README.md"
 ORDERS = TopicPartition("orders", 0)
 
 
@@ -52,6 +57,11 @@ async def test_api_versions_tells_the_table(caller, version):
     assert told == {each.key: (each.least, each.most) for each in APIS}
 
 
+def test_the_documentation_is_made_from_the_table_too():
+    """`python -m tests.actors.doors.kafka.test_conversation` writes it anew."""
+    assert README.read_text() == documentation()
+
+
 async def test_a_version_of_api_versions_that_nobody_knows_is_answered_as_version_0(sim, caller):
     caller.line.say(struct.pack(">hhih", 18, 99, 7, -1) + b"whatever")
     await sim.until(lambda: caller.line.heard)
@@ -76,6 +86,8 @@ async def test_a_version_of_api_versions_that_nobody_knows_is_answered_as_versio
         (struct.pack(">hhih", 3, 1, 1, 1) + b"\xff", "no text"),
         (struct.pack(">hhih", 3, 1, 1, -1) + b"\x7f\xff\xff\xff", "exhausted"),
         (struct.pack(">hhih", 3, 9, 1, -1) + b"\xff" * 20, "do not end"),
+        (struct.pack(">hhih", 33, 0, 1, -1) + b"\xff\xff\xff\xff\0", "resources is null"),
+        (struct.pack(">hhih", 3, 0, 1, -1) + bytes(5 << 20), "Metadata of 5242890 bytes"),
         (struct.pack(">hhih", 3, 9, 1, -1) + b"\x01\x00\x7f", "tagged field"),
     ],
 )
@@ -126,6 +138,20 @@ async def test_produce_requests_follow_each_other_without_waiting_for_the_replic
     answers = [caller.heard(at, "Produce", 3) for at in range(3)]
     assert [number for number, _ in answers] == [1, 2, 3]
     assert [offsets(answer) for _, answer in answers] == [[0], [1], [2]]
+
+
+async def test_records_that_wait_for_replicas_wait_in_the_log_and_not_in_memory(sim, drive, caller):
+    drive.cluster.universe.pause("broker-2")
+    request = made(entity(NAMES["Produce"], 3, EntityType.request), **a_produce())
+    frame = bytearray(framed(NAMES["Produce"], 3, request))
+    caller.line.conversation.take(memoryview(frame))
+    await sim.sleep(50)
+    await KafkaCaller(sim).ask("Metadata", 1, topics=None)  # else it was the last that was handled
+
+    gc.collect()
+    assert drive.node(1).replica_manager.replicas[ORDERS].log_end_offset == 1
+    assert caller.line.heard == []
+    frame.clear()  # BufferError, if anybody still looked at it
 
 
 async def test_with_acks_0_nobody_is_answered(sim, drive, caller):
@@ -281,3 +307,7 @@ async def test_refusals_leave_a_trace_event(sim, drive, caller):
 
     assert caller.line.refusal == "there is no API 999"
     assert drive.of(FrameRefused) == []  # sockets leave it: tests/runtime/test_tcp.py
+
+
+if __name__ == "__main__":
+    README.write_text(documentation())

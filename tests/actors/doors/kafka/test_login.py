@@ -77,6 +77,17 @@ def test_a_file_that_names_nobody_is_refused_without_showing_it(tmp_path, text):
     assert "secret" not in str(refused.value)
 
 
+def test_elsewhere_than_on_loopback_the_token_is_demanded_if_nothing_else():
+    assert Door().credentials is None
+    assert Door(token="t" * 16).credentials is None
+    elsewhere = Door(host="192.0.2.1", token="t" * 16).credentials
+    assert elsewhere is not None
+    assert elsewhere.password("understudy") == b"t" * 16
+    named = Door(host="192.0.2.1", token="t" * 16, users=(("alice", "a"),)).credentials
+    assert named is not None
+    assert named.password("understudy") is None
+
+
 # --- on a broker ----------------------------------------------------------------------------------
 
 
