@@ -9,7 +9,7 @@ from enum import Enum
 from functools import partial
 from typing import Final
 
-from actors.administration.auto_topics import OFFSETS_TOPIC
+from actors.administration.auto_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from actors.broker.administrator import Administrator, AutoCreateTopics, OfficeChanged
 from actors.broker.api import ROUTES, Api
 from actors.broker.config_watcher import ConfigWatcher
@@ -94,6 +94,14 @@ class Node:
             lambda: self._administrator.ref.tell(AutoCreateTopics((OFFSETS_TOPIC,))),
         )
         self.replica_manager.coordinator = coordinator.ref
+        transactions = TransactionCoordinator(
+            world,
+            config,
+            self.replica_manager.ref,
+            lambda: self._administrator.ref.tell(AutoCreateTopics((TRANSACTIONS_TOPIC,))),
+            node_name,
+        )
+        self.replica_manager.transactions = coordinator.transactions = transactions.ref
         watcher = ConfigWatcher(world, config, self.controller.ref, self.replica_manager.ref)
         self._registration = Registration(
             world,
@@ -105,7 +113,7 @@ class Node:
         self._actors = {
             "replica-manager": self.replica_manager,
             "group-coordinator": coordinator,
-            "transaction-coordinator": TransactionCoordinator(world, config),
+            "transaction-coordinator": transactions,
             "controller": self.controller,
             "administrator": self._administrator,
             "config-watcher": watcher,

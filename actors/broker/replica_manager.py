@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from actors.administration.auto_topics import OFFSETS_TOPIC
+from actors.administration.auto_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from actors.asked import Asked, refusal
 from actors.broker.administrator import AutoCreateTopics
 from actors.broker.deleting import DeleteRecordsOver
+from actors.broker.ending import write_markers
 from actors.broker.fence import Fence
 from actors.broker.fetchers import Fetchers
 from actors.broker.fetching import Fetched
@@ -30,7 +31,7 @@ from actors.broker.in_sync import (
     TellIsrChanges,
 )
 from actors.broker.leading import Leading, LogDirOffline, ProduceOver
-from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
+from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords, TransactionEnded
 from actors.broker.log_dirs import describe_log_dirs
 from actors.broker.metadata import AwaitMetadata, MetadataCache, MetadataWaits, WaitOver
 from actors.broker.meters import Meters
@@ -67,6 +68,7 @@ from wire.ids import (
 )
 from wire.metadata import DescribeCluster, Metadata, MetadataResponse
 from wire.trace import LogDirWentOffline
+from wire.transactions import WriteTxnMarkers
 
 NOTE_AGAIN_MS: Final = 1_000
 Data = Produce | Fetch | ListOffsets | OffsetForLeaderEpoch
@@ -154,6 +156,7 @@ class ReplicaManager(Actor):
         self._me = BrokerId(config.broker_id)
         self.administrator = administrator  # who creates topics that clients need
         self.coordinator = coordinator  # who hears of partitions of __consumer_offsets
+        self.transactions: Receiver | None = None  # and who of those of __transaction_state
         self.fence = Fence(world)
         self._told_in: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # the life of the last UpdateMetadata
         self._is_learning = False
@@ -283,6 +286,8 @@ class ReplicaManager(Actor):
                     self._upkeep.appended(each.partition for each in request.partitions)
                 case Fetch():
                     self.leading.serving.fetch(asked, request)
+                case WriteTxnMarkers():
+                    await self._write_markers(asked, request)
                 case LeaderAndIsr():
                     self.fence.check(request)
                     new = () if is_learned else self.hosting.new_topics(request)
@@ -377,12 +382,22 @@ class ReplicaManager(Actor):
             self.administrator.tell(AutoCreateTopics(missing))
         return response
 
+    async def _write_markers(self, asked: Asked, request: WriteTxnMarkers) -> None:
+        def tell(ended: TransactionEnded) -> None:
+            if self.coordinator is not None:
+                self.coordinator.tell(ended)
+
+        await write_markers(self.leading, asked, request, self._world.clock.now_ms(), tell)
+        self._upkeep.appended(at for marker in request.markers for at in marker.partitions)
+
     def _propose(self, proposal: Proposal) -> None:
         self._in_sync.propose(proposal)
 
     def _on_leadership(self, partition: TopicPartition, epoch: LeaderEpoch, is_led: bool) -> None:
-        if self.coordinator is not None and partition.topic == OFFSETS_TOPIC:
-            self.coordinator.tell(LeadershipChanged(partition, epoch, is_led))
+        owners = {OFFSETS_TOPIC: self.coordinator, TRANSACTIONS_TOPIC: self.transactions}
+        owner = owners.get(partition.topic)
+        if owner is not None:
+            owner.tell(LeadershipChanged(partition, epoch, is_led))
 
     # --- disks ------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import Final, assert_never
 
 from actors.asked import Asked, refusal
-from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
+from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords, TransactionEnded
 from actors.broker.metadata import AwaitMetadata, MetadataCache
 from actors.config import BrokerConfig
 from actors.coordinator.events import (
@@ -45,6 +45,13 @@ from actors.coordinator.offsets import commit_error, group_error, partition_for
 from actors.coordinator.records import OFFSETS_TOPIC, Change, encode_changes
 from actors.coordinator.requests import Commit, check_group, fetch
 from actors.coordinator.shards import Shard, Shards
+from actors.coordinator.staged_offsets import (
+    as_answer,
+    as_commit,
+    encode_staged,
+    names_a_member,
+    stamp_of,
+)
 from runtime.actor import Actor
 from runtime.keeper import KeeperError, NoNode, SessionEvent, ZNode
 from runtime.ref import InboxFull, Receiver
@@ -73,7 +80,9 @@ from wire.groups import (
     SyncGroup,
 )
 from wire.ids import Node, TopicPartition
+from wire.records import ProducerStamp
 from wire.trace import GroupOffsetsLoaded, GroupOffsetsUnloaded
+from wire.transactions import TxnOffsetCommit
 from wire.znodes import TopicZNode
 
 RETRY_MS: Final = 1_000
@@ -95,6 +104,7 @@ class GroupCoordinator(Actor):
         self._world = world
         self._config = config
         self._replica_manager = replica_manager
+        self.transactions: Receiver | None = None  # who finds coordinators of transactional ids
         self._create_topic = create_topic  # asks for __consumer_offsets, and does not wait for it
         self._shards = Shards()
         append_group = self._append_group
@@ -123,6 +133,8 @@ class GroupCoordinator(Actor):
                 self._on_leadership_changed(message)
             case TopicsDeleted():
                 self._forgetting.on_topics_deleted(message)
+            case TransactionEnded():
+                self._on_transaction_ended(message)
             case SessionEvent():
                 self._lease.note(message)
             case Counted():
@@ -149,7 +161,7 @@ class GroupCoordinator(Actor):
             case _:
                 assert_never(message)
 
-    def _on_asked(self, asked: Asked) -> None:
+    def _on_asked(self, asked: Asked) -> None:  # noqa: C901 - a table
         """Nothing is raised after a request has been passed on."""
         request = asked.request
         try:
@@ -158,6 +170,8 @@ class GroupCoordinator(Actor):
                     self._find(asked, request)
                 case OffsetCommit():
                     self._commit(asked, request)
+                case TxnOffsetCommit():
+                    self._commit(asked, as_commit(request))
                 case OffsetFetch():
                     check_group(request.group_id)
                     shard = self._shards.of(request.group_id)
@@ -182,7 +196,10 @@ class GroupCoordinator(Actor):
 
     def _find(self, asked: Asked, request: FindCoordinator) -> None:
         if request.key_type is not CoordinatorType.GROUP:
-            raise InvalidRequest("There are no transactions here.")
+            if self.transactions is None:
+                raise InvalidRequest("There are no transactions here.")
+            self.transactions.tell(asked)
+            return
         check_group(request.key)
         if self._shards.partitions is None:
             self._finding.append(asked)
@@ -308,7 +325,7 @@ class GroupCoordinator(Actor):
     def _commit(self, asked: Asked, request: OffsetCommit) -> None:
         """Ask first which of the partitions there are; commits keep their order on this way."""
         check_group(request.group_id)
-        self._membership.check_commit(self._shards.of(request.group_id), request)
+        self._check_commit(self._shards.of(request.group_id), asked, request)
         known: set[TopicPartition] = set()
 
         def look(cache: MetadataCache) -> bool:
@@ -324,39 +341,64 @@ class GroupCoordinator(Actor):
         except InboxFull:
             raise CoordinatorNotAvailable("This broker has too much to do.") from None
 
+    def _check_commit(self, shard: Shard, asked: Asked, request: OffsetCommit) -> None:
+        if not isinstance(asked.request, TxnOffsetCommit) or names_a_member(asked.request):
+            self._membership.check_commit(shard, request)
+
+    def _on_transaction_ended(self, ended: TransactionEnded) -> None:
+        """A shard that is being loaded finds the marker in the log."""
+        shard = self._shards.get(ended.partition)
+        if shard is not None and shard.load is None:
+            shard.offsets.end_transaction(ended.producer_id, is_committed=ended.is_committed)
+
     def _on_looked(self, looked: Looked) -> None:
         asked, request = looked.asked, looked.request
         try:
             shard = self._shards.of(request.group_id)
             # Once more: another generation may have begun, whose members must not be overruled.
-            self._membership.check_commit(shard, request)
+            self._check_commit(shard, asked, request)
         except ApiError as error:
             asked.answer(refusal(request, error))
             return
         now_ms, most = self._world.clock.now_ms(), self._config.offset_metadata_max_bytes
         commit = Commit(request, looked.known, now_ms, most)
         if commit.changes:
-            answer = asked.answer
-            self._append(shard, commit.changes, lambda code: answer(commit.response(code)))
-        else:
-            asked.answer(commit.response(ErrorCode.NONE))
 
-    def _append(self, shard: Shard, changes: Sequence[Change], finish: Finish) -> None:
-        shard.offsets.begin(changes)
+            def finish(code: ErrorCode) -> None:
+                asked.answer(as_answer(asked.request, commit.response(code)))
+
+            self._append(shard, commit.changes, finish, stamp_of(asked.request))
+        else:
+            asked.answer(as_answer(asked.request, commit.response(ErrorCode.NONE)))
+
+    def _append(
+        self,
+        shard: Shard,
+        changes: Sequence[Change],
+        finish: Finish,
+        producer: ProducerStamp | None = None,
+    ) -> None:
+        now_ms = self._world.clock.now_ms()
+        if producer is None:
+            shard.offsets.begin(changes)
+            records = encode_changes(changes, now_ms)
+        else:
+            shard.offsets.staged.begin(changes)
+            records = encode_staged(changes, now_ms, producer)
         append = AppendRecords(
             partition=shard.partition,
             leader_epoch=shard.leader_epoch,
-            records=encode_changes(changes, self._world.clock.now_ms()),
+            records=records,
             acks=self._config.offsets_commit_required_acks,
             timeout_ms=self._config.offsets_commit_timeout_ms,
-            done=lambda result: self.ref.tell(Appended(shard, changes, result, finish)),
+            done=lambda result: self.ref.tell(Appended(shard, changes, result, finish, producer)),
         )
         try:
             self._replica_manager.tell(append)
         except InboxFull:
             code = ErrorCode.REQUEST_TIMED_OUT
             refused = ProduceResult(partition=shard.partition, error_code=code)
-            self._on_appended(Appended(shard, changes, refused, finish))
+            self._on_appended(Appended(shard, changes, refused, finish, producer))
 
     def _append_group(self, shard: Shard, change: GroupChange, finish: Finish) -> None:
         append = AppendRecords(
@@ -377,5 +419,9 @@ class GroupCoordinator(Actor):
         code, base_offset = appended.result.error_code, appended.result.base_offset
         is_done = code is ErrorCode.NONE
         assert not is_done or base_offset >= 0, "what is appended has an offset"
-        appended.shard.offsets.end(appended.changes, base_offset if is_done else None)
+        offsets, place = appended.shard.offsets, base_offset if is_done else None
+        if appended.producer is None:
+            offsets.end(appended.changes, place)
+        else:
+            offsets.staged.end(appended.producer.producer_id, appended.changes, place)
         appended.finish(commit_error(code))
