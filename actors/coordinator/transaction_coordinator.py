@@ -54,7 +54,7 @@ from actors.coordinator.transaction_states import (
     Transaction,
 )
 from runtime.actor import Actor
-from runtime.keeper import KeeperError, ZNode
+from runtime.keeper import KeeperError, NoNode, ZNode
 from runtime.ref import InboxFull, Outcome, Receiver
 from runtime.world import World
 from wire.errors import (
@@ -303,7 +303,8 @@ class TransactionCoordinator(Actor):
         asked, request = read.asked, read.asked.request
         assert isinstance(request, AddOffsetsToTxn)
         try:
-            partition = _partition_of(request.group_id, read.outcome)
+            count = self._config.offsets_topic_num_partitions
+            partition = _partition_of(request.group_id, read.outcome, count)
             answer = asked.answer
             self._add(
                 request,
@@ -407,11 +408,13 @@ def _answer_named(asked: Asked, epoch: ProducerEpoch, producer: ProducerId) -> N
     asked.answer(InitProducerIdResponse(producer_id=producer, producer_epoch=epoch))
 
 
-def _partition_of(group: str, outcome: Outcome) -> TopicPartition:
-    """The group's partition of __consumer_offsets."""
+def _partition_of(group: str, outcome: Outcome, count: int) -> TopicPartition:
+    """The group's partition of __consumer_offsets; as it will be, if there is none yet."""
     try:
         znode: ZNode = outcome.get()
-        assignment = TopicZNode.decode(OFFSETS_TOPIC, znode.data)
+        count = len(TopicZNode.decode(OFFSETS_TOPIC, znode.data).partitions) or count
+    except NoNode:
+        pass  # as GroupMetadataManager: whoever looks for the group's coordinator makes it
     except (KeeperError, MalformedZNode) as error:
         raise CoordinatorNotAvailable(f"{OFFSETS_TOPIC} cannot be looked up: {error}") from error
-    return TopicPartition(OFFSETS_TOPIC, partition_for(group, len(assignment.partitions)))
+    return TopicPartition(OFFSETS_TOPIC, partition_for(group, count))
