@@ -9,12 +9,12 @@ What was committed is told from memory, and a deposed leader may not know that i
 says how far that is guarded against (I-25), and what is left.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, assert_never
 
 from actors.asked import Asked, refusal
-from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords, TransactionEnded
+from actors.broker.local import LeadershipChanged, ReadRecords, TransactionEnded
 from actors.broker.metadata import AwaitMetadata, MetadataCache
 from actors.config import BrokerConfig
 from actors.coordinator.events import (
@@ -23,7 +23,6 @@ from actors.coordinator.events import (
     CountDue,
     Counted,
     ExpiryDue,
-    Finish,
     Found,
     GroupAppended,
     JoinDue,
@@ -35,20 +34,19 @@ from actors.coordinator.events import (
     SyncDue,
 )
 from actors.coordinator.forgetting import TOPIC_DELETED, Forgetting
+from actors.coordinator.group_log import GroupLog, on_appended
 from actors.coordinator.group_queries import describe_groups, list_groups
-from actors.coordinator.group_records import GroupChange, encode_group_change
 from actors.coordinator.lease import Lease
 from actors.coordinator.loading import Load, Next
 from actors.coordinator.membership import Membership
 from actors.coordinator.messages import TopicsDeleted
-from actors.coordinator.offsets import commit_error, group_error, partition_for
-from actors.coordinator.records import OFFSETS_TOPIC, Change, encode_changes
+from actors.coordinator.offsets import group_error, partition_for
+from actors.coordinator.records import OFFSETS_TOPIC
 from actors.coordinator.requests import Commit, check_group, fetch
 from actors.coordinator.shards import Shard, Shards
 from actors.coordinator.staged_offsets import (
     as_answer,
     as_commit,
-    encode_staged,
     names_a_member,
     stamp_of,
 )
@@ -56,7 +54,6 @@ from runtime.actor import Actor
 from runtime.keeper import KeeperError, NoNode, SessionEvent, ZNode
 from runtime.ref import InboxFull, Receiver
 from runtime.world import World
-from wire.data import ProduceResult
 from wire.errors import (
     ApiError,
     CoordinatorNotAvailable,
@@ -80,7 +77,6 @@ from wire.groups import (
     SyncGroup,
 )
 from wire.ids import Node, TopicPartition
-from wire.records import ProducerStamp
 from wire.trace import GroupOffsetsLoaded, GroupOffsetsUnloaded
 from wire.transactions import TxnOffsetCommit
 from wire.znodes import TopicZNode
@@ -107,10 +103,10 @@ class GroupCoordinator(Actor):
         self.transactions: Receiver | None = None  # who finds coordinators of transactional ids
         self._create_topic = create_topic  # asks for __consumer_offsets, and does not wait for it
         self._shards = Shards()
-        append_group = self._append_group
-        self._membership = Membership(world, config, self._shards, self.after, append_group)
+        self._log = log = GroupLog(world, config, replica_manager, self.ref.tell)
+        self._membership = Membership(world, config, self._shards, self.after, log.append_group)
         self._forgetting = Forgetting(
-            world, config, self._shards, self._membership, self._append, append_group
+            world, config, self._shards, self._membership, log.append, log.append_group
         )
         self._lease = Lease(world.clock, config.zookeeper_session_timeout_ms)
         self._is_counting = False
@@ -150,7 +146,7 @@ class GroupCoordinator(Actor):
             case ReadDue():
                 self._read(message.shard)
             case Appended():
-                self._on_appended(message)
+                on_appended(message)
             case GroupAppended():
                 message.finish(group_error(message.result.error_code))
             case MemberDue() | PendingDue() | JoinDue() | SyncDue():
@@ -367,61 +363,6 @@ class GroupCoordinator(Actor):
             def finish(code: ErrorCode) -> None:
                 asked.answer(as_answer(asked.request, commit.response(code)))
 
-            self._append(shard, commit.changes, finish, stamp_of(asked.request))
+            self._log.append(shard, commit.changes, finish, stamp_of(asked.request))
         else:
             asked.answer(as_answer(asked.request, commit.response(ErrorCode.NONE)))
-
-    def _append(
-        self,
-        shard: Shard,
-        changes: Sequence[Change],
-        finish: Finish,
-        producer: ProducerStamp | None = None,
-    ) -> None:
-        now_ms = self._world.clock.now_ms()
-        if producer is None:
-            shard.offsets.begin(changes)
-            records = encode_changes(changes, now_ms)
-        else:
-            shard.offsets.staged.begin(changes)
-            records = encode_staged(changes, now_ms, producer)
-        append = AppendRecords(
-            partition=shard.partition,
-            leader_epoch=shard.leader_epoch,
-            records=records,
-            acks=self._config.offsets_commit_required_acks,
-            timeout_ms=self._config.offsets_commit_timeout_ms,
-            done=lambda result: self.ref.tell(Appended(shard, changes, result, finish, producer)),
-        )
-        try:
-            self._replica_manager.tell(append)
-        except InboxFull:
-            code = ErrorCode.REQUEST_TIMED_OUT
-            refused = ProduceResult(partition=shard.partition, error_code=code)
-            self._on_appended(Appended(shard, changes, refused, finish, producer))
-
-    def _append_group(self, shard: Shard, change: GroupChange, finish: Finish) -> None:
-        append = AppendRecords(
-            partition=shard.partition,
-            leader_epoch=shard.leader_epoch,
-            records=encode_group_change(change, self._world.clock.now_ms()),
-            acks=self._config.offsets_commit_required_acks,
-            timeout_ms=self._config.offsets_commit_timeout_ms,
-            done=lambda result: self.ref.tell(GroupAppended(result, finish)),
-        )
-        try:
-            self._replica_manager.tell(append)
-        except InboxFull:
-            finish(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    def _on_appended(self, appended: Appended) -> None:
-        """Whoever leads by now: the answer is about the log. An unloaded shard nobody reads."""
-        code, base_offset = appended.result.error_code, appended.result.base_offset
-        is_done = code is ErrorCode.NONE
-        assert not is_done or base_offset >= 0, "what is appended has an offset"
-        offsets, place = appended.shard.offsets, base_offset if is_done else None
-        if appended.producer is None:
-            offsets.end(appended.changes, place)
-        else:
-            offsets.staged.end(appended.producer.producer_id, appended.changes, place)
-        appended.finish(commit_error(code))

@@ -17,6 +17,7 @@ from actors.config import BrokerConfig
 from actors.coordinator import transaction_rules as rules
 from actors.coordinator.naming import Naming
 from actors.coordinator.offsets import partition_for
+from actors.coordinator.transaction_aging import Aging
 from actors.coordinator.transaction_ending import Ending
 from actors.coordinator.transaction_events import (
     BlockTaken,
@@ -44,12 +45,9 @@ from actors.coordinator.transaction_shards import (
     TransactionShards,
 )
 from actors.coordinator.transaction_states import (
-    DEAD,
     EMPTY,
     IS_ENDING,
-    MAY_EXPIRE,
     ONGOING,
-    PREPARE_EPOCH_FENCE,
     ConcurrentTransactions,
     Transaction,
 )
@@ -124,6 +122,8 @@ class TransactionCoordinator(Actor):
             pipe=self.pipe,
         )
 
+        self._aging = Aging(world, config, self._shards, self._log, self._ending, after)
+
     async def on_receive(self, message: TransactionMessage) -> None:  # noqa: C901, PLR0912 - a table
         """One message at a time."""
         match message:
@@ -159,9 +159,9 @@ class TransactionCoordinator(Actor):
             case MarkersDue():
                 self._ending.go_on(message.shard, message.transaction)
             case TimeoutsDue():
-                self._on_timeouts_due()
+                self._aging.abort_late()
             case IdExpiryDue():
-                self._on_expiry_due()
+                self._aging.forget_old()
             case _:
                 assert_never(message)
 
@@ -207,7 +207,7 @@ class TransactionCoordinator(Actor):
         if known.pending is not None or known.state in IS_ENDING:
             raise ConcurrentTransactions(f"{name} is {known.state.words}")
         if known.state is ONGOING:
-            self._fence(shard, known)
+            self._aging.fence(shard, known)
             raise ConcurrentTransactions(f"{name} had a transaction open, which is aborted")
         if known.state is EMPTY and rules.is_retry(known, request.producer_epoch):
             _answer_named(asked, known.value.producer_epoch, known.value.producer_id)
@@ -348,53 +348,14 @@ class TransactionCoordinator(Actor):
 
         self._log.write(shard, known, value, value.state, finish)
 
-    def _fence(self, shard: TransactionShard, known: Transaction) -> None:
-        """Abort, in an epoch that nobody has."""
-        value = rules.fenced(known, self._world.clock.now_ms())
-        self._log.write(
-            shard, known, value, PREPARE_EPOCH_FENCE, lambda _: self._ending.go_on(shard, known)
-        )
-
-    def _on_timeouts_due(self) -> None:
-        now_ms = self._world.clock.now_ms()
-        shards = self._shards.loaded()
-        for shard in shards:
-            for known in shard.transactions.values():
-                if rules.is_timed_out(known, now_ms):
-                    self._fence(shard, known)
-        self._await_timeouts()
-
-    def _await_timeouts(self) -> None:
-        """As long as something is led here; else an idle broker would never be at rest."""
-        interval_ms = self._config.transaction_abort_timed_out_transaction_cleanup_interval_ms
-        if not self._shards.is_empty:
-            self.after(interval_ms, TimeoutsDue())
-
-    def _on_expiry_due(self) -> None:
-        oldest_ms = self._world.clock.now_ms() - self._config.transactional_id_expiration_ms
-        for shard in self._shards.loaded():
-            for known in list(shard.transactions.values()):
-                is_old = known.value.update_ms <= oldest_ms and known.state in MAY_EXPIRE
-                if is_old and known.pending is None:
-                    self._log.write(shard, known, None, DEAD, lambda _: None)
-        self._await_expiry()
-
-    def _await_expiry(self) -> None:
-        if not self._shards.is_empty:
-            interval_ms = self._config.transaction_remove_expired_transaction_cleanup_interval_ms
-            self.after(interval_ms, IdExpiryDue())
-
     # --- who coordinates --------------------------------------------------------------------------
 
     def _on_leadership_changed(self, change: LeadershipChanged) -> None:
-        was_idle = self._shards.is_empty
         shard = self._shards.change(change)
         if shard is not None:
             self._finding.count()
             self._log.read(shard)
-            if was_idle:
-                self._await_timeouts()
-                self._await_expiry()
+            self._aging.begin()
 
     def _on_loaded(self, shard: TransactionShard) -> None:
         """What was decided before is carried out."""
