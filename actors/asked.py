@@ -6,7 +6,7 @@ request has a refusal in the form of its own response.
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from wire.admin import (
     AlterPartitionReassignments,
@@ -79,6 +79,22 @@ class Asked:
     request: Message
     source: str
     answer: Answer
+
+
+class _Kinds(dict[type[Message], type[Asked]]):
+    """A class of its own for each request: the trace names messages by their classes."""
+
+    def __missing__(self, request: type[Message]) -> type[Asked]:
+        kind = self[request] = type(request.__name__, (Asked,), {})
+        return kind
+
+
+_KINDS: Final = _Kinds()
+
+
+def asked(request: Message, source: str, answer: Answer) -> Asked:
+    """An Asked that the trace calls by the name of its request."""
+    return _KINDS[type(request)](request, source, answer)
 
 
 def refusal(request: Message, error: ApiError) -> Message:  # noqa: C901, PLR0911 - a table

@@ -16,7 +16,7 @@ import msgspec
 from actors.cluster import LOOPBACK, Door, resolve
 from actors.faults.local import LocalFaults
 from actors.faults.vocabulary import AnyFault
-from actors.node import node_name
+from actors.names import node_name
 from actors.node_cluster import NodeCluster
 from actors.places import failures_as_sentences
 from actors.story import TELLERS, StoryEvent, listen
@@ -87,6 +87,7 @@ class OneBroker(NodeCluster):
         self.brokers = (options.broker,)
         self._ports[options.broker] = options.port
         self._kafka_ports[options.broker] = options.door.kafka_port
+        self._credentials = options.door.credentials
 
 
 async def serve_broker(options: BrokerOptions, *, is_supervised: bool, as_json: bool) -> int:

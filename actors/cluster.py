@@ -12,18 +12,22 @@ from typing import Any, Final, Self
 from msgspec import Struct
 
 from actors.config import BadConfig
+from actors.doors.kafka.credentials import Credentials
 from actors.node_cluster import LISTENER, POLL_MS, Announce, NodeCluster, settings_of
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
 from runtime.keeper import Keeper, KeeperError
 from runtime.real import RealProcess
 from runtime.simulation.simulator import Simulator
+from runtime.websocket import is_loopback
 from wire.data import Fetch
 from wire.errors import MalformedZNode
+from wire.groups import Heartbeat
 from wire.ids import BrokerId
 from wire.znodes import BrokerIdZNode
 
 LAST_PORT: Final = 65_535
+TOKEN_USER: Final = "understudy"  # the name by which Kafka's clients show the token
 
 
 class Door(Struct, frozen=True):
@@ -32,7 +36,17 @@ class Door(Struct, frozen=True):
     host: str = "127.0.0.1"
     advertised_host: str | None = None  # what others are told, if it is another
     token: str | None = None
+    users: tuple[tuple[str, str], ...] = ()  # names and passwords of Kafka's clients
+    users_file: Path | None = None  # where they are from
     kafka_port: int = 0  # of the first broker, for Kafka's clients; the next has the next one
+
+    @property
+    def credentials(self) -> Credentials | None:
+        """What Kafka's clients must show; elsewhere than on loopback the token, if nothing else."""
+        users = dict(self.users)
+        if not users and not is_loopback(self.host):
+            users = {TOKEN_USER: self.token or ""}
+        return Credentials(users) if users else None
 
     def kafka_port_of(self, number: int) -> int:
         """Of the broker of this number, counted from 0; 0: any that is free."""
@@ -85,6 +99,7 @@ class Cluster(NodeCluster):
             racks=racks,
             announce=announce,
         )
+        self._credentials = door.credentials
         self._kafka_ports = {
             broker: door.kafka_port_of(number) for number, broker in enumerate(self.brokers)
         }
@@ -176,7 +191,8 @@ class SimulatedCluster(NodeCluster):
         racks: Mapping[int, str] | None = None,
     ) -> None:
         self.simulator = simulator
-        simulator.routine |= {Fetch.__name__}  # followers ask for ever
+        # Followers and members ask for ever.
+        simulator.routine |= {Fetch.__name__, Heartbeat.__name__}
         timeout_ms = round(simulator.zookeeper.session_timeout_ms)
         super().__init__(
             simulator,

@@ -27,10 +27,13 @@ from actors.config import BrokerConfig
 from actors.controller.controller import Controller
 from actors.coordinator.coordinator import GroupCoordinator
 from actors.coordinator.transaction_coordinator import TransactionCoordinator
-from actors.doors.kafka.door import KafkaDoor
+from actors.doors.kafka.credentials import Credentials
+from actors.doors.kafka.door import IsOpen, KafkaDoor
+from actors.names import node_name
 from runtime.listener import Listener
 from runtime.ref import Ref
 from runtime.system import System
+from runtime.tampering import Tamper
 from runtime.world import World
 from wire.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, Endpoint
 from wire.observation import Observe, ObserveResponse
@@ -51,11 +54,6 @@ class NodeState(Enum):
     STOPPED = "NotRunning"
 
 
-def node_name(broker: int) -> str:
-    """A broker's address on the network and in the trace."""
-    return f"broker-{broker}"
-
-
 class Node:
     """A broker's actors and the World they live in."""
 
@@ -66,6 +64,8 @@ class Node:
         endpoints: tuple[Endpoint, ...],
         *,
         listener: Listener | None = None,
+        tamper: Tamper | None = None,
+        credentials: Credentials | None = None,
         on_down: Callable[["Node", str], None] | None = None,
         observe: Callable[["Node", Observe], ObserveResponse] | None = None,
     ) -> None:
@@ -74,6 +74,8 @@ class Node:
         self.endpoints = endpoints
         self.state = NodeState.STARTING
         self.broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+        self._tamper = tamper or Tamper()
+        self._credentials = credentials  # of Kafka's clients; None: anybody may come in
         self._listener = listener  # for Kafka's clients; its address is one of the endpoints
         self._on_down = on_down
         self._observe = None if observe is None else partial(observe, self)
@@ -149,8 +151,16 @@ class Node:
         routing = Routing(self.world, ROUTES, refs, manager.meters)
         self.system.start("api", Api(self.world, routing, self._observe))
         if self._listener is not None:
-            door = KafkaDoor(self._listener, self.config, manager.cache, routing)
-            self.system.start("kafka-door", door)
+            door = KafkaDoor(
+                self.world,
+                self._listener,
+                self.config,
+                manager.cache,
+                routing,
+                self._tamper,
+                self._credentials,
+            )
+            await self.system.start("kafka-door", door).ask(IsOpen())
         if self.state is NodeState.STARTING:
             self._become(NodeState.RUNNING)
         return epoch

@@ -17,8 +17,10 @@ from actors.client.deadline import Deadline
 from actors.client.producer import Producer
 from actors.conditions import WAKING, Condition, NotReached
 from actors.config import BrokerConfig, options_of
+from actors.doors.kafka.credentials import Credentials
 from actors.doors.kafka.door import KAFKA
-from actors.node import Node, NodeState, node_name
+from actors.names import node_name
+from actors.node import Node, NodeState
 from actors.observing import broker_view, observe
 from actors.view import ClusterView, assemble
 from runtime.fault_log import FaultLog
@@ -35,6 +37,7 @@ from wire.znodes import TopicsZNode
 
 LISTENER: Final = "INTERNAL"  # our own door: msgpack frames over a WebSocket
 PLAINTEXT: Final = "PLAINTEXT"
+SASL_PLAINTEXT: Final = "SASL_PLAINTEXT"
 POLL_MS: Final = 10
 TOPICS_KNOWN_MS: Final = 5_000
 WAIT_MS: Final = 30_000
@@ -171,6 +174,7 @@ class NodeCluster:
         self._clients = 0
         self._ports: dict[int, int] = {}  # of each broker, once it has one
         self._kafka_ports: dict[int, int] = {}
+        self._credentials: Credentials | None = None  # of Kafka's clients
         self._announce = announce or (lambda _: None)
         self.nodes: dict[int, Node] = {}
         self.brokers = tuple(range(1, brokers + 1))
@@ -191,15 +195,18 @@ class NodeCluster:
         self._ports[broker] = port
         listener = await self.universe.listen(name, port=self._kafka_ports.get(broker, 0))
         self._kafka_ports[broker] = listener.port
+        protocol = PLAINTEXT if self._credentials is None else SASL_PLAINTEXT
         endpoints = (
             Endpoint(LISTENER, PLAINTEXT, host, port),
-            Endpoint(KAFKA, PLAINTEXT, listener.host, listener.port),
+            Endpoint(KAFKA, protocol, listener.host, listener.port),
         )
         node = Node(
             config,
             world,
             endpoints,
             listener=listener,
+            tamper=self.universe.tamper,
+            credentials=self._credentials,
             on_down=self._on_down,
             observe=observe,
         )

@@ -24,17 +24,17 @@ from actors.conditions import Condition, NotReached
 from actors.config import BrokerConfig
 from actors.faults.hand import FaultRefused
 from actors.faults.process_hand import ProcessHand
-from actors.node import node_name
+from actors.names import node_name
 from actors.node_cluster import LOOK_AGAIN_MS, WAIT_MS, Announce, settings_of
 from actors.remote import RemoteCluster
 from actors.story import Story, StoryEvent
 from actors.token import VARIABLE
 from actors.view import ClusterView, assemble
 from runtime.child import Child
+from runtime.clock import RealClock, new_run, real_trace
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
 from runtime.main import Sentence
-from runtime.real import RealClock, new_run, real_trace
 from runtime.tasks import Bell, Promise, Tasks, all_of
 from runtime.world import Clock
 from wire.errors import ApiError, MalformedMessage
@@ -197,6 +197,8 @@ class ProcessCluster:
         arguments = ["--id", str(life.broker), "--zookeeper", self.zookeeper]
         arguments += ["--data", str(folder), "--port", str(life.port), "--supervised"]
         arguments += ["--host", self._door.host, "--kafka-port", str(self._kafka_port(life))]
+        if self._door.users_file is not None:
+            arguments += ["--sasl-file", str(self._door.users_file)]
         if self._door.advertised_host is not None:
             arguments += ["--advertised-host", self._door.advertised_host]
         for name, value in self._settings.items():

@@ -12,7 +12,7 @@ from actors.client.config import ConsumerConfig, ProducerConfig
 from actors.client.consumer import Consumer
 from actors.client.producer import Producer
 from actors.config import options_of
-from actors.node import node_name
+from actors.names import node_name
 from runtime.visitor import NobodyAnswers, Visitor
 from runtime.world import Clock, Network
 

@@ -1,4 +1,4 @@
-"""The token that doors demand which are not on loopback.
+"""The token that doors demand which are not on loopback, and the users of Kafka's door.
 
 Rule: it comes from a file or from the environment, never from the command line, where everybody on
 the machine could read it; and it is never printed.
@@ -28,6 +28,28 @@ def token_of(file: Path | None, environment: Mapping[str, str]) -> str | None:
         return _checked(text, f"the token file {file}")
     text = environment.get(VARIABLE, "")
     return _checked(text, VARIABLE) if text else None
+
+
+def users_of(file: Path | None) -> tuple[tuple[str, str], ...]:
+    """The names and passwords in a file, `name:password` a line; none without a file."""
+    if file is None:
+        return ()
+    try:
+        lines = file.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
+        raise BadToken(f"the file of users {file} cannot be read: {reason}") from None
+    users = {}
+    for number, line in enumerate(lines, start=1):
+        if not line.strip() or line.startswith("#"):
+            continue
+        name, colon, password = line.partition(":")
+        if not (name and colon and password):
+            raise BadToken(f"line {number} of the file of users {file} is not NAME:PASSWORD")
+        users[name] = password
+    if not users:
+        raise BadToken(f"the file of users {file} names nobody")
+    return tuple(users.items())
 
 
 def _checked(token: str, where: str) -> str:

@@ -57,7 +57,7 @@ class Listener(Protocol):
     def port(self) -> int:
         """And the port."""
 
-    def serve(self, converse: Converse) -> None:
+    async def serve(self, converse: Converse) -> None:
         """Talk to whoever comes from now on; nobody is let in before."""
 
     def pause(self) -> None:

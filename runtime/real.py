@@ -6,14 +6,13 @@ it opened it closes.
 
 import asyncio
 import random
-import secrets
-import time
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Final
 
+from runtime.clock import FIRST_CORRELATION_BITS, RealClock, new_run, real_trace
 from runtime.disk import RealDisk
 from runtime.fault_log import FaultLog
 from runtime.keeper import Keeper
@@ -23,33 +22,12 @@ from runtime.recorder import Recorder
 from runtime.system import System
 from runtime.tampering import Tamper, WatchTamper
 from runtime.tcp import TcpListener
-from runtime.tracing import Trace
 from runtime.trouble import Trouble
 from runtime.websocket import WebSocketTransport
 from runtime.world import Clock, World
 from runtime.zookeeper import ZooKeeper
 
 ZOOKEEPER: Final = "zookeeper"  # the other end of a node's link to the server
-FIRST_CORRELATION_BITS: Final = 40  # of randomness in a node's first call number
-
-
-class RealClock:
-    """The machine's clock, and a skew on purpose."""
-
-    def __init__(self, skew_ms: int = 0) -> None:
-        self.skew_ms = skew_ms
-
-    def now_ms(self) -> int:
-        """Milliseconds since 1970, as this node believes."""
-        return time.time_ns() // 1_000_000 + self.skew_ms
-
-    def elapsed_ms(self) -> float:
-        """Milliseconds since some moment."""
-        return time.perf_counter_ns() / 1e6
-
-    async def sleep(self, duration_ms: float) -> None:
-        """Wait."""
-        await asyncio.sleep(duration_ms / 1000)
 
 
 Resolve = Callable[[Keeper, str], Awaitable[str | None]]
@@ -326,16 +304,3 @@ class RealProcess:
     def heal_disk(self, node: str) -> None:
         """A node's disk is well again; what it has lost stays lost."""
         self._troubles[node].heal()
-
-
-def new_run() -> str:
-    """A name for a run's traces: two runs may begin in one second, and in one folder."""
-    begun = time.strftime("%Y%m%dT%H%M%S", time.gmtime())
-    return f"{begun}-{secrets.token_hex(3)}"
-
-
-def real_trace(*, recording: bool, origin: int = 0) -> Trace:
-    """A trace in the machine's time."""
-    now_s = time.perf_counter
-    epoch_us = round((time.time() - now_s()) * 1e6)
-    return Trace(now_s=now_s, epoch_us=epoch_us, origin=origin, recording=recording)

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from enum import Enum
 from functools import partial
+from typing import Any
 
 from wire.frame import Frame
 
@@ -38,11 +39,20 @@ class Rule:
     held: list[tuple[Frame, Carry]] = field(default_factory=list)
 
 
+@dataclass
+class RequestRule:
+    """Requests from outside that are wanted: by the node, what is asked, and who asks."""
+
+    wants: Callable[[str, str, str | None], bool]
+    treatment: Any  # its meaning is the door's, where they come in
+
+
 class Tamper:
     """All rules of one process."""
 
     def __init__(self) -> None:
         self.rules: list[Rule] = []
+        self.requests: list[RequestRule] = []
         self.onlookers: list[Callable[[Frame], None]] = []  # who see what is sent, as it was sent
 
     @property
@@ -66,6 +76,13 @@ class Tamper:
         """No rules any more."""
         for rule in tuple(self.rules):
             self.remove(rule)
+        self.requests.clear()
+
+    def treatment(self, node: str, asked: str, who: str | None) -> Any:
+        """What is to be done to a request from outside; the first rule that wants it has it."""
+        wanted = (each for each in self.requests if each.wants(node, asked, who))
+        found = next(wanted, None)
+        return None if found is None else found.treatment
 
     def pass_on(self, frame: Frame, carry: Carry) -> None:
         """Treat a frame that is being sent."""

@@ -15,8 +15,8 @@ from typing import Final
 
 import aiohttp
 
+from runtime.clock import FIRST_CORRELATION_BITS, RealClock, real_trace
 from runtime.network import Endpoint, Network
-from runtime.real import FIRST_CORRELATION_BITS, RealClock, real_trace
 from runtime.websocket import NODES_PATH, WebSocketTransport, bearer
 from runtime.world import Clock
 

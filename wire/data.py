@@ -138,13 +138,14 @@ class Fetch(Request[FetchResponse], frozen=True, kw_only=True):
 
 EARLIEST_TIMESTAMP_MS = -2  # in ListOffsets: the log start offset
 LATEST_TIMESTAMP_MS = -1  # in ListOffsets: the end that the asker may see
+MAX_TIMESTAMP_MS = -3  # in ListOffsets: the first record that has the greatest time
 
 
 class ListOffsetsPartition(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
     """Which offset of one partition is asked for."""
 
     partition: TopicPartition
-    timestamp_ms: Int64  # the first record at or after it; or one of the two above
+    timestamp_ms: Int64  # the first record at or after it; or one of those above
     current_leader_epoch: LeaderEpoch = NO_LEADER_EPOCH
 
 

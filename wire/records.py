@@ -11,7 +11,7 @@ leader assigns them in place and stores all other bytes as they came.
 
 import struct
 from collections.abc import Iterator, Sequence
-from enum import IntEnum, IntFlag
+from enum import IntFlag
 from typing import Final, TypeAlias
 
 from crc32c import crc32c
@@ -28,6 +28,7 @@ from wire.ids import (
     ProducerEpoch,
     ProducerId,
 )
+from wire.packing import Compression, unpack_records
 from wire.varint import read_varint, read_varlong, write_varint
 
 MAGIC: Final = 2
@@ -45,16 +46,6 @@ _MAX_TIMESTAMP: Final = struct.Struct(">q")
 
 Buffer: TypeAlias = bytes | bytearray | memoryview
 Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
-
-
-class Compression(IntEnum):
-    """How a batch's records are packed: the lowest three bits of its attributes."""
-
-    NONE = 0
-    GZIP = 1
-    SNAPPY = 2
-    LZ4 = 3
-    ZSTD = 4
 
 
 class Attributes(IntFlag):
@@ -268,11 +259,9 @@ def verify(batch: RecordBatch) -> None:
 
 
 def decode_records(batch: RecordBatch) -> tuple[Record, ...]:
-    """The records of an uncompressed batch, copied out of it."""
+    """The records of a batch, unpacked and copied out of it."""
     header = batch.header
-    if header.compression is not Compression.NONE:
-        raise UnsupportedCompressionType(f"records packed by {header.compression.name} stay packed")
-    data = bytes(batch.data[HEADER_BYTES:])
+    data = unpacked(batch)
     records = []
     position = 0
     try:
@@ -284,6 +273,11 @@ def decode_records(batch: RecordBatch) -> tuple[Record, ...]:
     if position != len(data):
         raise CorruptRecordBatch(f"the last record ends at byte {position} of {len(data)}")
     return tuple(records)
+
+
+def unpacked(batch: RecordBatch) -> bytes:
+    """The bytes of a batch's records."""
+    return bytes(unpack_records(batch.header.compression, batch.data[HEADER_BYTES:]))
 
 
 def _decode_record(data: bytes, position: int, header: BatchHeader) -> tuple[Record, int]:

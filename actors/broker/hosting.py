@@ -67,7 +67,7 @@ class Hosting:
     ) -> None:
         self._world = world
         self._me = me
-        self._replicas = replicas
+        self.replicas = replicas
         self._cache = cache
         self._settings = settings
         self._leading = leading
@@ -85,7 +85,7 @@ class Hosting:
     def held(self) -> frozenset[TopicPartition]:
         """All partitions of which this broker has data, or would have: stopped ones too (L-8)."""
         logs = {} if self.logs is None else self.logs.logs
-        return frozenset((*self._replicas, *self.stopped, *logs))
+        return frozenset((*self.replicas, *self.stopped, *logs))
 
     async def load(self) -> None:
         """Open what is on the disk, each log as its topic says; KafkaStorageError: it cannot be."""
@@ -123,7 +123,7 @@ class Hosting:
 
     def unknown_topics(self) -> tuple[str, ...]:
         """Hosted without an answer to that."""
-        hosted = self._replicas.items()
+        hosted = self.replicas.items()
         return tuple(sorted({at.topic for at, each in hosted if each.settings is None}))
 
     # --- LeaderAndIsr -----------------------------------------------------------------------------
@@ -160,7 +160,7 @@ class Hosting:
         logs: LogManager,
     ) -> None:
         """Logs of topics that were deleted while this broker was away make room (I-15)."""
-        new = (each.partition for each in accepted if each.partition not in self._replicas)
+        new = (each.partition for each in accepted if each.partition not in self.replicas)
         strays = of_namesakes(new, topic_ids, self._world.disk, logs, self.stopped)
         if strays:
             await logs.delete_all(strays, self._world.clock.now_ms())
@@ -169,7 +169,7 @@ class Hosting:
 
     def _judge(self, entry: LeaderAndIsrPartition, topic_id: TopicId | None) -> ErrorCode:
         """Whether a decision is for this broker, and news (B135)."""
-        replica = self._replicas.get(entry.partition)
+        replica = self.replicas.get(entry.partition)
         if self._me not in entry.replicas:
             return UNKNOWN
         if replica is None:
@@ -184,7 +184,7 @@ class Hosting:
     def _is_unusable(self, entry: LeaderAndIsrPartition, logs: LogManager) -> bool:
         """Whether its log was on a disk that failed, or may have been (B140)."""
         partition = entry.partition
-        is_here = partition in self._replicas or partition in self.stopped
+        is_here = partition in self.replicas or partition in self.stopped
         is_found = is_here or logs.get(partition) is not None
         return self._is_lost(partition, logs) or (
             bool(self.offline) and not is_found and not entry.is_new
@@ -199,13 +199,13 @@ class Hosting:
         """The replica, made if this broker did not have it, and what it shall be."""
         partition = entry.partition
         hosted = HostedPartition.of(entry, self._me, topic_ids.get(partition.topic))
-        replica = self._replicas.get(partition) or self.stopped.pop(partition, None)
+        replica = self.replicas.get(partition) or self.stopped.pop(partition, None)
         if replica is None:
             log = logs.get(partition)
             watermark = ZERO if log is None else logs.initial_high_watermark(partition)
             replica = Replica(hosted, log, watermark, self._open_log)
-        if partition not in self._replicas:
-            self._replicas[partition] = replica
+        if partition not in self.replicas:
+            self.replicas[partition] = replica
             self._topics[partition.topic] = self._topics.get(partition.topic, 0) + 1
         replica.settings = settings = self._settings.of(partition.topic)
         if settings is not None and replica.log is not None:  # it was loaded, or stopped, before
@@ -284,7 +284,7 @@ class Hosting:
         partition = entry.partition
         if self._is_lost(partition, logs):
             return ErrorCode.KAFKA_STORAGE_ERROR
-        replica = self._replicas.get(partition)
+        replica = self.replicas.get(partition)
         if replica is None:
             return ErrorCode.NONE
         if entry.leader_epoch not in UNFENCED and entry.leader_epoch < replica.leader_epoch:
@@ -299,7 +299,7 @@ class Hosting:
         """Their disk has failed."""
         for partition in partitions:
             self.offline.add(partition)
-            replica = self._replicas.get(partition)
+            replica = self.replicas.get(partition)
             if replica is not None:
                 self.drop(partition)
                 self._on_leadership(partition, replica.leader_epoch, False)
@@ -308,7 +308,7 @@ class Hosting:
     def drop(self, partition: TopicPartition) -> None:
         """This broker no longer holds a replica of it."""
         self._fetchers.unfollow((partition,))
-        if self._replicas.pop(partition, None) is not None:
+        if self.replicas.pop(partition, None) is not None:
             self._topics[partition.topic] -= 1
             if not self._topics[partition.topic]:
                 del self._topics[partition.topic]

@@ -10,7 +10,7 @@ from typing import Any
 
 from actors.administration.auto_topics import INTERNAL_TOPICS
 from actors.asked import Asked
-from actors.broker.deleting import Deleting
+from actors.broker.deleting import DeleteRecordsOver, Deleting
 from actors.broker.durability import flush_demanded
 from actors.broker.local import AppendRecords
 from actors.broker.log.appending import Appended
@@ -226,6 +226,13 @@ class Leading:
                 )
             )
         return appended
+
+    def over(self, over: ProduceOver | DeleteRecordsOver) -> None:
+        """A request has waited long enough."""
+        if isinstance(over, ProduceOver):
+            self.purgatory.time_out(over.waiting)
+        else:
+            self.deleting.time_out(over.waiting)
 
     def advance(self, replica: Replica) -> None:
         """Raise the high watermark as far as it goes, and answer those who waited for it."""

@@ -9,14 +9,10 @@ from runtime.files import DiskError
 from runtime.world import World
 from wire.admin import DescribeLogDirs, DescribeLogDirsResponse, LogDirReplica
 from wire.errors import ErrorCode
-from wire.ids import TopicPartition
 
 
 def describe_log_dirs(
-    request: DescribeLogDirs,
-    world: World,
-    hosting: Hosting,
-    replicas: dict[TopicPartition, Replica],
+    request: DescribeLogDirs, world: World, hosting: Hosting
 ) -> DescribeLogDirsResponse:
     """The disk, by the name of its folder, and the replicas on it that were asked for."""
     try:
@@ -26,6 +22,7 @@ def describe_log_dirs(
     if hosting.is_disk_dead:
         code = ErrorCode.KAFKA_STORAGE_ERROR
         return DescribeLogDirsResponse(error_code=code, log_dir=world.node)
+    replicas = hosting.replicas
     wanted = None if request.partitions is None else frozenset(request.partitions)
     return DescribeLogDirsResponse(
         log_dir=world.node,

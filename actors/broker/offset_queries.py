@@ -5,10 +5,13 @@ Rule: one answer a partition; an error is that partition's own.
 
 from collections.abc import Callable
 
+from actors.broker.log.log import Log
+from actors.broker.log.reading import FoundOffset
 from actors.broker.replica import Replica
 from wire.data import (
     EARLIEST_TIMESTAMP_MS,
     LATEST_TIMESTAMP_MS,
+    MAX_TIMESTAMP_MS,
     IsolationLevel,
     ListOffsets,
     ListOffsetsPartition,
@@ -84,12 +87,22 @@ def _find(replica: Replica, timestamp_ms: int, end_of: EndOf) -> tuple[Offset, i
         if is_behind:
             raise OffsetNotAvailable(f"{replica.partition}: the high watermark is not known yet")
         return end, NO_TIMESTAMP_MS
-    found = None if replica.log is None else replica.log.offset_for_timestamp(timestamp_ms)
+    found = None if replica.log is None else _find_time(replica.log, timestamp_ms)
     if found is None or found.offset >= end:
         if is_behind:
             raise OffsetNotAvailable(f"{replica.partition}: the high watermark is not known yet")
         return NO_OFFSET, NO_TIMESTAMP_MS
     return found.offset, found.timestamp_ms
+
+
+def _find_time(log: Log, timestamp_ms: int) -> FoundOffset | None:
+    """The first record of a time, or of the greatest there is."""
+    if timestamp_ms == MAX_TIMESTAMP_MS:
+        times = (each.largest.timestamp_ms for each in log.segments)
+        timestamp_ms = max(times, default=NO_TIMESTAMP_MS)
+        if timestamp_ms < 0:
+            return None
+    return log.offset_for_timestamp(timestamp_ms)
 
 
 def ends_of_epochs(request: OffsetForLeaderEpoch, led: Led) -> OffsetForLeaderEpochResponse:

@@ -54,11 +54,7 @@ from wire.admin import DeleteRecords, DescribeLogDirs
 from wire.admin_znodes import LogDirEventNotificationZNode
 from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata, UpdateMetadataResponse
 from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
-from wire.errors import (
-    ApiError,
-    KafkaStorageError,
-    UnsupportedVersion,
-)
+from wire.errors import ApiError, KafkaStorageError, UnsupportedVersion
 from wire.ids import (
     UNKNOWN_BROKER_EPOCH,
     BrokerEpoch,
@@ -216,10 +212,8 @@ class ReplicaManager(Actor):
                 self._upkeep.appended(result.partition for _, result in message.found)
             case FetchOver():
                 self.leading.serving.fetch_over(message)
-            case ProduceOver():
-                self.leading.purgatory.time_out(message.waiting)
-            case DeleteRecordsOver():
-                self.leading.deleting.time_out(message.waiting)
+            case ProduceOver() | DeleteRecordsOver():
+                self.leading.over(message)
             case AppendRecords():
                 await self.leading.append_local(message)
                 self._upkeep.appended((message.partition,))
@@ -312,9 +306,7 @@ class ReplicaManager(Actor):
                 case DeleteRecords():
                     self.leading.delete_records(asked, request)
                 case DescribeLogDirs():
-                    asked.answer(
-                        describe_log_dirs(request, self._world, self.hosting, self.replicas)
-                    )
+                    asked.answer(describe_log_dirs(request, self._world, self.hosting))
                 case DescribeCluster():
                     asked.answer(self.cache.describe_cluster(request.listener))
                 case _:

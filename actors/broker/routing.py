@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from actors.asked import Asked, refusal
+from actors.asked import asked, refusal
 from actors.broker.meters import Meters
 from runtime.ref import InboxFull, Ref
 from runtime.world import World
@@ -61,7 +61,7 @@ class Routing:
         try:
             if counts and self._unanswered[name] > MOST_UNANSWERED:
                 raise InboxFull(f"{name} has {MOST_UNANSWERED} requests to answer")
-            handler.tell(Asked(request, source, answer))
+            handler.tell(asked(request, source, answer))
         except InboxFull:
             answer(refusal(request, BrokerNotAvailable("this broker has too much to do")))
         return True

@@ -37,8 +37,16 @@ from wire.configs import (
     DescribeConfigs,
     IncrementalAlterConfigs,
 )
-from wire.errors import ApiError, ErrorCode, exception_of
-from wire.groups import ListGroups
+from wire.errors import ApiError, ErrorCode, MalformedMessage, exception_of
+from wire.groups import (
+    DeleteGroups,
+    DeleteGroupsResponse,
+    DescribedGroup,
+    DescribeGroups,
+    DescribeGroupsResponse,
+    ListedGroup,
+    ListGroups,
+)
 from wire.ids import BrokerId, TopicPartition
 from wire.message import PartitionResult
 from wire.metadata import DescribeCluster, DescribeClusterResponse, Metadata, MetadataTopic
@@ -209,25 +217,40 @@ class Admin:
 
     # --- groups ---------------------------------------------------------------------------------
 
-    async def list_groups(self, *, timeout_ms: int = TIMEOUT_MS) -> tuple[str, ...]:
-        """The groups that have committed something, sorted; every live broker is asked."""
-        groups: set[str] = set()
+    async def list_groups(self, *, timeout_ms: int = TIMEOUT_MS) -> tuple[ListedGroup, ...]:
+        """The groups with members or offsets, sorted; every live broker is asked."""
+        groups: dict[str, ListedGroup] = {}
         for node in (await self.describe_cluster(timeout_ms=timeout_ms)).brokers:
-            groups.update(await self._groups_of(node.id, Deadline(self._clock, timeout_ms)))
-        return tuple(sorted(groups))
+            found = await self._groups_of(node.id, Deadline(self._clock, timeout_ms))
+            groups.update({each.group_id: each for each in found})
+        return tuple(sorted(groups.values()))
+
+    async def describe_group(self, group: str, *, timeout_ms: int = TIMEOUT_MS) -> DescribedGroup:
+        """Its state and its members; one that nobody knows is Dead."""
+        response = await self._group(group).ask(
+            DescribeGroups(groups=(group,)), _code_of_group, Deadline(self._clock, timeout_ms)
+        )
+        return response.groups[0]
+
+    async def delete_group(self, group: str, *, timeout_ms: int = TIMEOUT_MS) -> None:
+        """Forget a group that nobody is a member of."""
+        deadline = Deadline(self._clock, timeout_ms)
+        await self._group(group).ask(DeleteGroups(groups=(group,)), _code_of_group, deadline)
 
     async def group_offsets(self, group: str, *, timeout_ms: int = TIMEOUT_MS) -> Committed:
         """All that a group has committed."""
-        offsets = GroupOffsets(group, ConsumerConfig(), self._connection, self._clock)
-        return await offsets.committed(None, Deadline(self._clock, timeout_ms))
+        return await self._group(group).committed(None, Deadline(self._clock, timeout_ms))
 
-    async def _groups_of(self, broker: BrokerId, deadline: Deadline) -> tuple[str, ...]:
+    def _group(self, group: str) -> GroupOffsets:
+        return GroupOffsets(group, ConsumerConfig(), self._connection, self._clock)
+
+    async def _groups_of(self, broker: BrokerId, deadline: Deadline) -> tuple[ListedGroup, ...]:
         while True:
             within_ms = max(1, round(deadline.left_ms))
             response = await self._connection.ask_broker(broker, ListGroups(), within_ms)
             error = error_of(response, f"the groups of broker {broker}")
             if error is None:
-                return tuple(each.group_id for each in response.groups)
+                return response.groups
             # A broker that is still reading the groups' log will have read it soon.
             if not error.code.is_retriable or deadline.left_ms <= LOADING_MS:
                 raise error
@@ -309,3 +332,10 @@ def checked(answered: AnsweredType) -> AnsweredType:
 def by_partition(results: Iterable[PartitionResult]) -> dict[TopicPartition, ApiError | None]:
     """The results as a dict."""
     return {each.partition: error_of(each) for each in results}
+
+
+def _code_of_group(response: DescribeGroupsResponse | DeleteGroupsResponse) -> ErrorCode:
+    """What is said of the one group that was asked about."""
+    if len(response.groups) != 1:
+        raise MalformedMessage(f"{len(response.groups)} groups were answered for one")
+    return response.groups[0].error_code

@@ -84,6 +84,20 @@ def check_partition(partition: object) -> None:
     check_destination(partition.topic, partition.partition)
 
 
+def some_topics(topics: object) -> list[str]:
+    """Names of topics to subscribe to: one at least."""
+    must_be = "a list of names"
+    if isinstance(topics, str | bytes | Mapping) or not isinstance(topics, Iterable):
+        raise _wrong("topics", topics, must_be)
+    named = list(topics)
+    for each in named:
+        if not isinstance(each, str) or not each:
+            raise _wrong("topics", topics, must_be)
+    if not named:
+        raise InvalidRequest("there is no topic to subscribe to: unsubscribe instead")
+    return named
+
+
 def some_partitions(partitions: object) -> tuple[TopicPartition, ...]:
     """Partitions, if they are some and nothing else."""
     if isinstance(partitions, str | bytes) or not isinstance(partitions, Iterable):
@@ -121,6 +135,17 @@ def offset_to_commit(given: object) -> OffsetAndMetadata:
     if not is_whole(given.leader_epoch):
         raise _wrong("leader_epoch", given.leader_epoch, "a whole number")
     return given
+
+
+def offsets_to_commit(offsets: object) -> dict[TopicPartition, OffsetAndMetadata]:
+    """What is to be committed, by partition."""
+    check_by_partition("offsets", offsets)
+    assert isinstance(offsets, Mapping)
+    wanted = {partition: offset_to_commit(each) for partition, each in offsets.items()}
+    for partition, each in wanted.items():
+        if each.offset < 0:
+            raise InvalidRequest(f"offset {each.offset} of {partition} cannot be committed")
+    return wanted
 
 
 def _wrong(name: str, value: object, must_be: str) -> InvalidRequest:

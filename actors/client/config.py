@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from actors.client.assignors import ASSIGNORS
 from actors.config import BadConfig, check_types
 from wire.data import EARLIEST_TIMESTAMP_MS, LATEST_TIMESTAMP_MS, IsolationLevel
 
@@ -94,8 +95,8 @@ class ConsumerConfig:
     max_partition_fetch_bytes: int = 1 << 20
     max_poll_records: int = 500
     check_crcs: bool = True
-    # Kafka: true. There a timer commits what poll has returned, handled or not; here a commit is
-    # where the program says so, and a run of the simulator shows it at the same place each time.
+    # Kafka: true. Then poll commits what earlier polls have returned, handled or not; else a commit
+    # is where the program says so, and a run of the simulator shows it at the same place each time.
     enable_auto_commit: bool = False
     isolation_level: str = "read_uncommitted"
     allow_auto_create_topics: bool = True
@@ -103,6 +104,15 @@ class ConsumerConfig:
     default_api_timeout_ms: int = 60_000
     retry_backoff_ms: int = 100
     metadata_max_age_ms: int = 300_000
+    # --- of a member of a group
+    client_id: str = ""  # who it is, for those who look after groups
+    group_instance_id: str | None = None
+    session_timeout_ms: int = 45_000
+    heartbeat_interval_ms: int = 3_000
+    max_poll_interval_ms: int = 300_000  # also how long the others wait for it in a rebalance
+    auto_commit_interval_ms: int = 5_000
+    # Names, with commas between, the one liked best first. Kafka: range and cooperative-sticky.
+    partition_assignment_strategy: str = "range"
 
     def __post_init__(self) -> None:
         """Refuse what cannot work."""
@@ -119,16 +129,37 @@ class ConsumerConfig:
                 "request_timeout_ms",
                 "default_api_timeout_ms",
                 "metadata_max_age_ms",
+                "session_timeout_ms",
+                "heartbeat_interval_ms",
+                "max_poll_interval_ms",
+                "auto_commit_interval_ms",
             ),
         )
-        if self.enable_auto_commit:
-            raise BadConfig("enable.auto.commit is true; it must be false: call commit instead")
+        self._check_membership()
         if self.group_id == "":
             raise BadConfig("group.id is empty; it must be a name, or not be given")
         if self.fetch_max_wait_ms > self.request_timeout_ms:
             raise BadConfig(
                 f"fetch.max.wait.ms is {self.fetch_max_wait_ms}; it must be at most "
                 f"request.timeout.ms, {self.request_timeout_ms}, or idle fetches would time out"
+            )
+
+    @property
+    def assignors(self) -> tuple[str, ...]:
+        """The names of partition.assignment.strategy."""
+        return tuple(each.strip() for each in self.partition_assignment_strategy.split(","))
+
+    def _check_membership(self) -> None:
+        for each in self.assignors:
+            _check_one_of("partition_assignment_strategy", each, ASSIGNORS)
+        if self.enable_auto_commit and self.group_id is None:
+            raise BadConfig("enable.auto.commit is true; it must be false, or group.id be given")
+        if self.group_instance_id == "":
+            raise BadConfig("group.instance.id is empty; it must be a name, or not be given")
+        if self.heartbeat_interval_ms >= self.session_timeout_ms:
+            raise BadConfig(
+                f"heartbeat.interval.ms is {self.heartbeat_interval_ms}; it must be less than "
+                f"session.timeout.ms, {self.session_timeout_ms}"
             )
 
 

@@ -1,14 +1,12 @@
-"""A consumer: partitions are assigned to it, and it reads them from a position on.
+"""A consumer: it reads partitions that it was assigned, or that its group gives it.
 
 Rule: what poll returns is passed: the position is behind it, and it comes again only after a seek.
-Nothing is committed unless `commit` is called. Every call ends within its time; poll returns
-nothing then, all others raise.
+Nothing is committed unless `commit` is called, or enable.auto.commit given. Every call ends within
+its time; poll returns nothing then, all others raise.
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, Self, TypeVar
-
-from msgspec import Struct
 
 from actors.client.arguments import (
     check_by_partition,
@@ -16,17 +14,20 @@ from actors.client.arguments import (
     check_partition,
     check_time,
     check_timeout,
-    offset_to_commit,
+    offsets_to_commit,
     some_partitions,
+    some_topics,
 )
+from actors.client.auto_commit import AutoCommit, positions_of
 from actors.client.config import ConsumerConfig
 from actors.client.connection import Connection
 from actors.client.deadline import Deadline
 from actors.client.errors import ClientClosed, NotAssigned
 from actors.client.fetches import Fetches
 from actors.client.group import GroupOffsets, OffsetAndMetadata
+from actors.client.membership import LEAVE_MS, GroupMembership, Listener
 from actors.client.metadata import ClientMetadata
-from actors.client.offsets import OffsetLookup, Times
+from actors.client.offsets import OffsetAndTimestamp, OffsetLookup, Times
 from actors.client.positions import Positions
 from actors.client.subscription import (
     Assigned,
@@ -44,13 +45,6 @@ from wire.records import RecordBatch, verify
 
 LEAST_WAIT_MS: Final = 0.01  # even poll(0) lets others run, and moves a clock
 Given = TypeVar("Given")
-
-
-class OffsetAndTimestamp(Struct, frozen=True, gc=False):
-    """The first record at or after a time."""
-
-    offset: Offset
-    timestamp_ms: int
 
 
 class Consumer:
@@ -94,6 +88,19 @@ class Consumer:
             self._config, clock, connection, self._metadata, self._tasks, self._bell
         )
         self._subscription = Subscription()
+        self._auto_commit = AutoCommit(self._config, clock, self._group, self._tasks)
+        self._membership: GroupMembership | None = None
+        if self._group is not None:
+            self._membership = GroupMembership(
+                self._config,
+                clock,
+                connection,
+                self._group,
+                self._subscription,
+                self._auto_commit,
+                self._tasks,
+                self._bell,
+            )
 
     @property
     def config(self) -> ConsumerConfig:
@@ -107,8 +114,13 @@ class Consumer:
         await self.close()
 
     async def close(self) -> None:
-        """Ask for nothing more. What was read and not committed is not committed."""
+        """Leave the group, and ask for nothing more.
+
+        What was read and not committed is not committed, unless enable.auto.commit.
+        """
         if not isinstance(self._end, ClientClosed):
+            if self._end is None:
+                await self._go()
             self._end = ClientClosed("the consumer is closed")
             self._bell.ring()
             await self._tasks.close()
@@ -116,8 +128,32 @@ class Consumer:
 
     # --- what is read ----------------------------------------------------------------------------
 
+    def subscribe(
+        self,
+        topics: Iterable[str],
+        *,
+        on_assigned: Listener | None = None,
+        on_revoked: Listener | None = None,
+    ) -> None:
+        """Share these topics with the other members of the group, from the next poll on.
+
+        The listeners run inside poll, and are told of partitions that come, or that go.
+        """
+        self._require_group()
+        if self._subscription and not self._is_member:
+            raise InvalidRequest("partitions are assigned by hand: a member gets them of its group")
+        assert self._membership is not None, "who has a group may be its member"
+        self._membership.subscribe(some_topics(topics), on_assigned, on_revoked)
+
+    async def unsubscribe(self) -> None:
+        """Read nothing any longer; a member leaves its group."""
+        await self._go()
+        self._subscription.assign((), Need.RESET)
+
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read these and no others; those that stay keep their positions."""
+        if self._is_member:
+            raise InvalidRequest("the consumer is subscribed: unsubscribe first")
         need = Need.RESET if self._group is None else Need.COMMITTED
         self._subscription.assign(some_partitions(partitions), need)
         self._metadata.forget_others(each.topic for each in self._subscription.partitions)
@@ -228,18 +264,9 @@ class Consumer:
     ) -> None:
         """Have the group remember these offsets, or else all positions."""
         group = self._require_group()
-        if offsets is None:
-            wanted = {
-                each.partition: OffsetAndMetadata(each.position, "", each.leader_epoch)
-                for each in self._subscription
-                if each.position is not None
-            }
-        else:
-            check_by_partition("offsets", offsets)
-            wanted = {partition: offset_to_commit(each) for partition, each in offsets.items()}
-        for partition, each in wanted.items():
-            if each.offset < 0:
-                raise InvalidRequest(f"offset {each.offset} of {partition} cannot be committed")
+        if self._membership is not None:
+            self._membership.check_may_commit()
+        wanted = positions_of(self._subscription) if offsets is None else offsets_to_commit(offsets)
         if wanted:
             await group.commit(wanted, self._deadline(timeout_ms))
 
@@ -261,8 +288,11 @@ class Consumer:
         has_waited = False
         while True:
             self._check_open()
-            if not self._subscription:
+            if self._membership is not None:
+                await self._membership.at_poll()
+            if not self._subscription and not self._is_member:
                 raise NotAssigned("no partition is assigned to this consumer")
+            self._auto_commit.at_poll(self._subscription)
             for assigned in self._subscription:
                 self._raise_error_of(assigned)
             if given := self._gather(give):
@@ -305,6 +335,17 @@ class Consumer:
         now_ms = self._clock.elapsed_ms()
         retries = (each.retry_at_ms - now_ms for each in self._subscription)
         return max(LEAST_WAIT_MS, min([wait_ms, *(each for each in retries if each > 0)]))
+
+    @property
+    def _is_member(self) -> bool:
+        return self._membership is not None and bool(self._membership.topics)
+
+    async def _go(self) -> None:
+        if self._is_member:
+            assert self._membership is not None
+            await self._membership.leave()
+        else:
+            await self._auto_commit.finally_(self._subscription, LEAVE_MS)
 
     def _raise_error_of(self, assigned: Assigned) -> None:
         error, assigned.error = assigned.error, None

@@ -24,8 +24,10 @@ from wire.errors import (
 )
 from wire.groups import FindCoordinator, OffsetCommit, OffsetCommitPartition, OffsetFetch
 from wire.ids import NO_LEADER_EPOCH, NO_OFFSET, BrokerId, LeaderEpoch, Offset, TopicPartition
+from wire.message import Message, Request
 
 Value = TypeVar("Value")
+Response = TypeVar("Response", bound=Message)
 
 
 class OffsetAndMetadata(Struct, frozen=True, gc=False):
@@ -39,8 +41,16 @@ class OffsetAndMetadata(Struct, frozen=True, gc=False):
 Committed = dict[TopicPartition, OffsetAndMetadata | None]
 
 
+class Identity(Struct, frozen=True, kw_only=True):
+    """Who commits: a member of a generation, or somebody who is no member."""
+
+    generation_id: int = -1
+    member_id: str = ""
+    group_instance_id: str | None = None
+
+
 class GroupOffsets:
-    """One group's committed offsets."""
+    """One group's committed offsets, and the way to its coordinator."""
 
     def __init__(
         self, group_id: str, config: ConsumerConfig, connection: Connection, clock: Clock
@@ -50,13 +60,18 @@ class GroupOffsets:
         self._connection = connection
         self._clock = clock
         self._coordinator: BrokerId | None = None
+        self.identity = Identity()
 
     async def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], deadline: Deadline
     ) -> None:
         """Have these remembered; raise the first that was refused."""
+        identity = self.identity
         request = OffsetCommit(
             group_id=self._group_id,
+            generation_id=identity.generation_id,
+            member_id=identity.member_id,
+            group_instance_id=identity.group_instance_id,
             partitions=tuple(
                 OffsetCommitPartition(
                     partition=partition,
@@ -108,7 +123,43 @@ class GroupOffsets:
 
         return await self._with_coordinator(attempt, deadline)
 
+    async def ask_once(self, request: Request[Response], within_ms: float) -> Response:
+        """Ask the coordinator one time; who it is is found out, or forgotten if it fails."""
+        try:
+            if self._coordinator is None:
+                find_ms = min(within_ms, self._config.request_timeout_ms)
+                self._coordinator = await self._find(find_ms)
+            response = await self._connection.call(self._coordinator, request, within_ms)
+            code = getattr(response, "error_code", ErrorCode.NONE)
+            if code is not ErrorCode.NONE and may_pass(code):
+                raise exception_of(code)(f"{type(request).__name__}: {code.name}")
+        except ApiError as error:
+            self._failed(error)
+            raise
+        return response
+
+    async def ask(
+        self,
+        request: Request[Response],
+        code_of: Callable[[Response], ErrorCode],
+        deadline: Deadline,
+    ) -> Response:
+        """Ask the coordinator until it answers; what cannot pass is raised."""
+
+        async def attempt(coordinator: BrokerId, within_ms: float) -> Response:
+            response = await self._connection.call(coordinator, request, within_ms)
+            code = code_of(response)
+            if code is not ErrorCode.NONE:
+                raise exception_of(code)(f"group {self._group_id!r:.100}: {code.name}")
+            return response
+
+        return await self._with_coordinator(attempt, deadline)
+
     # --------------------------------------------------------------------------------------------
+
+    def _failed(self, error: ApiError) -> None:
+        if not isinstance(error, CoordinatorLoadInProgress):
+            self._coordinator = None
 
     async def _with_coordinator(
         self, attempt: Callable[[BrokerId, float], Awaitable[Value]], deadline: Deadline
@@ -124,8 +175,7 @@ class GroupOffsets:
                 if not may_pass(error.code):
                     raise
                 failure = error
-            if not isinstance(failure, CoordinatorLoadInProgress):
-                self._coordinator = None
+            self._failed(failure)
             if deadline.left_ms <= self._config.retry_backoff_ms:
                 raise failure
             await self._clock.sleep(max(1, self._config.retry_backoff_ms))

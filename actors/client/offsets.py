@@ -6,6 +6,8 @@ found is told at once, whatever becomes of the others.
 
 from collections.abc import Callable, Iterable, Mapping
 
+from msgspec import Struct
+
 from actors.client.answers import by_partition, error_of
 from actors.client.config import ISOLATION_LEVELS, ConsumerConfig
 from actors.client.connection import Connection
@@ -16,11 +18,18 @@ from runtime.tasks import Bell, all_of
 from runtime.world import Clock
 from wire.data import ListOffsets, ListOffsetsPartition, ListOffsetsResult
 from wire.errors import ApiError, ErrorCode, LeaderNotAvailable, MalformedMessage
-from wire.ids import NO_OFFSET, BrokerId, TopicPartition
+from wire.ids import NO_OFFSET, BrokerId, Offset, TopicPartition
 
 Times = Mapping[TopicPartition, int]
 Found = Callable[[TopicPartition, ListOffsetsResult], None]
 Led = dict[BrokerId, dict[TopicPartition, Leader]]
+
+
+class OffsetAndTimestamp(Struct, frozen=True, gc=False):
+    """The first record at or after a time."""
+
+    offset: Offset
+    timestamp_ms: int
 
 
 class OffsetLookup:

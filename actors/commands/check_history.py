@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from actors.commands.cluster_arguments import Parser, whole
 from actors.commands.common import print_json, say
+from actors.commands.parser import Parser, whole
 from actors.faults.history.case import Anomaly
 from actors.faults.history.checker import check_history
 from actors.faults.history.events import AnyEvent

@@ -8,11 +8,12 @@ import os
 import re
 import sys
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from actors.cluster import Door
+from actors.commands.parser import folder, whole
 from actors.properties import read_overrides, read_properties
-from actors.token import BadToken, token_of
+from actors.token import BadToken, token_of, users_of
 from runtime.websocket import is_loopback
 
 LAST_PORT: Final = 65_535
@@ -20,14 +21,6 @@ MOST_BROKER_ID: Final = 2**31 - 1
 EVERYWHERE: Final = ("0.0.0.0", "::")
 HOST: Final = r"([\w.-]+|\[[0-9a-fA-F:.]+\])(:[0-9]{1,5})?"
 ZOOKEEPER: Final = re.compile(rf"{HOST}(,{HOST})*(/[^/\s]+)*/?")
-
-
-class Parser(argparse.ArgumentParser):
-    """argparse, with our exit code and without its page of usage."""
-
-    def error(self, message: str) -> NoReturn:
-        """One sentence."""
-        self.exit(1, f"{self.prog}: {message}; see {self.prog} --help\n")
 
 
 def zookeeper_hosts(text: str) -> str:
@@ -38,13 +31,6 @@ def zookeeper_hosts(text: str) -> str:
     return text
 
 
-def folder(text: str) -> Path:
-    """A folder by its name: an empty one, say of a variable that is not set, is none."""
-    if not text:
-        raise argparse.ArgumentTypeError("the folder has no name")
-    return Path(text)
-
-
 def port(text: str) -> int:
     """A TCP port; 0 is any that is free."""
     return whole(text, 0, LAST_PORT)
@@ -53,13 +39,6 @@ def port(text: str) -> int:
 def broker_id(text: str) -> int:
     """A broker's number."""
     return whole(text, 0, MOST_BROKER_ID)
-
-
-def whole(text: str, least: int, most: int) -> int:
-    """A whole number within a range."""
-    if not text.isdecimal() or not least <= int(text) <= most:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from {least} to {most}")
-    return int(text)
 
 
 def add_settings(parser: argparse.ArgumentParser) -> None:
@@ -87,6 +66,12 @@ def add_door(parser: argparse.ArgumentParser) -> None:
         help="for Kafka's clients; the next broker has the next one; default: free ones",
     )
     parser.add_argument(
+        "--sasl-file",
+        type=Path,
+        metavar="FILE",
+        help="NAME:PASSWORD a line: Kafka's clients log in, by PLAIN or SCRAM-SHA-256",
+    )
+    parser.add_argument(
         "--token-file",
         type=Path,
         metavar="FILE",
@@ -104,7 +89,14 @@ def door_of(given: argparse.Namespace) -> Door:
             )
         if given.host in EVERYWHERE and given.advertised_host is None:
             raise BadToken(f"{given.host} is no address to be reached at: give --advertised-host")
-    return Door(given.host, given.advertised_host, token, given.kafka_port)
+    return Door(
+        given.host,
+        given.advertised_host,
+        token,
+        users=users_of(given.sasl_file),
+        users_file=given.sasl_file,
+        kafka_port=given.kafka_port,
+    )
 
 
 def settings_of(given: argparse.Namespace, name: str) -> dict[str, Any]:

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from actors.clients import Clients, SharedAdmin
-from actors.commands.cluster_arguments import Parser
+from actors.commands.parser import Parser
 from actors.config import BadConfig
 from actors.operations.operation import BadInput
 from actors.remote import ClusterUnreachable, RemoteCluster

@@ -1,7 +1,8 @@
 """bin/consume: records of a topic, as kafka-console-consumer prints them.
 
 Rule: it follows until it has enough, nothing has come for --timeout-ms, or Ctrl-C, which is no
-failure. What was printed is committed for the group, and nothing that was not.
+failure. With --group, and without --partition, it shares the topic with the group's other members.
+What was printed is committed for the group, and nothing that was not.
 """
 
 import argparse
@@ -19,12 +20,19 @@ from actors.commands.common import (
     command_parser,
     config_pairs,
     run_command,
+    warn,
 )
 from actors.operations.operation import BadInput
 from actors.operations.records import PLACES, partitions_of, positions_after, shown
+from wire.errors import ApiError, ErrorCode
 from wire.ids import Offset, TopicPartition
 
 POLL_MS: Final = 500
+FENCED: Final = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.ILLEGAL_GENERATION,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+)
 PRINTED: Final = ("timestamp", "partition", "offset", "headers", "key", "value")
 PROPERTIES: Final = (
     *(f"print.{name}" for name in PRINTED),
@@ -47,7 +55,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--partition", type=int, metavar="N", help="default: all")
     parser.add_argument("--offset", metavar="N", help="a number, earliest or latest")
     parser.add_argument("--from-beginning", action="store_true")
-    parser.add_argument("--group", metavar="NAME", help="go on where it was, and commit")
+    parser.add_argument(
+        "--group", metavar="NAME", help="share with its members, go on where it was, and commit"
+    )
     parser.add_argument("--max-messages", type=int, metavar="N")
     parser.add_argument("--timeout-ms", type=int, metavar="MS", help="end if nothing has come")
     parser.add_argument(
@@ -120,9 +130,13 @@ async def _consume(clients: Clients, given: argparse.Namespace) -> int:
     options.setdefault("auto.offset.reset", "earliest" if given.from_beginning else "latest")
     if given.group is not None:
         options["group.id"] = given.group
+        options.setdefault("client.id", "console-consumer")
     async with clients.consumer(**options) as consumer:
-        consumer.assign(partitions)
-        await _begin(consumer, given, partitions)
+        if given.group is not None and given.partition is None:
+            consumer.subscribe([given.topic])
+        else:
+            consumer.assign(partitions)
+            await _begin(consumer, given, partitions)
         await _follow(consumer, given, printer)
     return 0
 
@@ -154,6 +168,16 @@ async def _follow(consumer: Consumer, given: argparse.Namespace, printer: Printe
         sys.stdout.buffer.write(b"".join(map(printer.line, printed)))
         sys.stdout.buffer.flush()
         if given.group is not None:
-            await consumer.commit(positions_after(printed))
+            await _commit(consumer, printed)
         if left is not None:
             left -= len(printed)
+
+
+async def _commit(consumer: Consumer, printed: list[ConsumerRecord]) -> None:
+    """The group may have gone on without us: then others will print these again."""
+    try:
+        await consumer.commit(positions_after(printed))
+    except ApiError as error:
+        if error.code not in FENCED:
+            raise
+        warn(f"consume: not committed, since the group shares out anew: {error}")

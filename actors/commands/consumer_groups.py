@@ -1,4 +1,4 @@
-"""bin/consumer-groups: as kafka-consumer-groups, as far as offsets go.
+"""bin/consumer-groups: as kafka-consumer-groups.
 
 Rule: Kafka's flags in, Kafka's columns out. A reset only says what would be, unless --execute.
 """
@@ -21,7 +21,7 @@ from actors.operations import groups
 from actors.operations.given import Nothing
 from actors.operations.operation import BadInput
 
-ACTIONS = ("list", "describe", "reset_offsets")
+ACTIONS = ("list", "describe", "delete", "reset_offsets")
 COLUMNS = (
     "GROUP",
     "TOPIC",
@@ -33,6 +33,16 @@ COLUMNS = (
     "HOST",
     "CLIENT-ID",
 )
+STATE_COLUMNS = ("GROUP", "ASSIGNMENT-STRATEGY", "STATE", "#MEMBERS")
+MEMBER_COLUMNS = (
+    "GROUP",
+    "CONSUMER-ID",
+    "GROUP-INSTANCE-ID",
+    "HOST",
+    "CLIENT-ID",
+    "#PARTITIONS",
+    "ASSIGNMENT",
+)
 UNKNOWN = "-"
 
 
@@ -40,13 +50,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command."""
     parser = command_parser(
         "consumer-groups",
-        "List groups, describe their offsets and lag, or have them go on elsewhere.",
+        "List groups, describe their members and lag, delete them, or have them go on elsewhere.",
         "--bootstrap-server 127.0.0.1:9092 --describe --group billing",
     )
     for action in ACTIONS:
         parser.add_argument(f"--{action.replace('_', '-')}", action="store_true")
     parser.add_argument("--group", metavar="NAME")
     parser.add_argument("--all-groups", action="store_true")
+    parser.add_argument("--state", action="store_true", help="with --list or --describe")
+    parser.add_argument("--members", action="store_true", help="with --describe")
     parser.add_argument("--topic", metavar="NAME[:0,1]", help="with --reset-offsets")
     parser.add_argument("--to-earliest", action="store_true")
     parser.add_argument("--to-latest", action="store_true")
@@ -56,8 +68,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--json", action="store_true", help="answer as JSON")
     given = parser.parse_args(arguments)
     action = one_of(given, parser, *ACTIONS)
-    if action == "describe" and (given.group is None) is not given.all_groups:
-        parser.error("--describe needs --group or --all-groups")
+    if action in {"describe", "delete"} and (given.group is None) is not given.all_groups:
+        parser.error(f"--{action} needs --group or --all-groups")
+    if given.state and given.members:
+        parser.error("--state and --members exclude each other")
     if action == "reset_offsets":
         _check_reset(parser, given)
     return run_command(parser, given, WORK[action])
@@ -78,14 +92,29 @@ async def _list(clients: Clients, given: argparse.Namespace) -> None:
     if given.json:
         print_json(found)
         return
-    for name in found.groups:
-        say(name)
+    for name, state in zip(found.groups, found.states, strict=True):
+        say(f"{name} {state}" if given.state else name)
+
+
+async def _delete(clients: Clients, given: argparse.Namespace) -> None:
+    names = await _names(clients, given)
+    for name in names:
+        await groups.delete_group(clients, given_as(groups.GroupGiven, group=name))
+    if given.json:
+        print_json({"deleted": names})
+        return
+    for name in names:
+        say(f"deleted group {name}")
+
+
+async def _names(clients: Clients, given: argparse.Namespace) -> list[str]:
+    if not given.all_groups:
+        return [given.group]
+    return list((await groups.list_groups(clients, Nothing())).groups)
 
 
 async def _describe(clients: Clients, given: argparse.Namespace) -> None:
-    names = [given.group]
-    if given.all_groups:
-        names = list((await groups.list_groups(clients, Nothing())).groups)
+    names = await _names(clients, given)
     found = [
         await groups.describe_group(clients, given_as(groups.GroupGiven, group=name))
         for name in names
@@ -96,14 +125,41 @@ async def _describe(clients: Clients, given: argparse.Namespace) -> None:
     for each in found:
         if each is not found[0]:
             say()
-        for line in group_table(each):
+        table = state_table if given.state else member_table if given.members else group_table
+        for line in table(each):
             say(line)
 
 
 def group_table(group: groups.GroupDescription) -> list[str]:
-    """Kafka's columns; nobody is a member, so nobody is named."""
-    rows = [COLUMNS, *(_row(group.group, each) for each in group.offsets)]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(COLUMNS))]
+    """A row a partition, with Kafka's columns."""
+    return _table([COLUMNS, *(_row(group.group, each) for each in group.offsets)])
+
+
+def state_table(group: groups.GroupDescription) -> list[str]:
+    """One row, with Kafka's columns but for the coordinator's."""
+    row = (group.group, group.protocol or UNKNOWN, group.state, str(len(group.members)))
+    return _table([STATE_COLUMNS, row])
+
+
+def member_table(group: groups.GroupDescription) -> list[str]:
+    """A row a member, with Kafka's columns, as with --verbose."""
+    rows = [
+        (
+            group.group,
+            each.member_id,
+            each.group_instance_id or UNKNOWN,
+            each.host or UNKNOWN,
+            each.client_id or UNKNOWN,
+            str(len(each.partitions)),
+            ",".join(each.partitions) or UNKNOWN,
+        )
+        for each in group.members
+    ]
+    return _table([MEMBER_COLUMNS, *rows])
+
+
+def _table(rows: Sequence[tuple[str, ...]]) -> list[str]:
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
     return [
         " ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
         for row in rows
@@ -116,12 +172,12 @@ def _row(group: str, offset: groups.GroupOffset) -> tuple[str, ...]:
         group,
         offset.topic,
         str(offset.partition),
-        str(offset.current_offset),
+        UNKNOWN if offset.current_offset is None else str(offset.current_offset),
         UNKNOWN if end is None else str(end),
         UNKNOWN if lag is None else str(lag),
-        UNKNOWN,
-        UNKNOWN,
-        UNKNOWN,
+        offset.member_id or UNKNOWN,
+        offset.host or UNKNOWN,
+        offset.client_id or UNKNOWN,
     )
 
 
@@ -147,10 +203,8 @@ async def _reset(clients: Clients, given: argparse.Namespace) -> None:
     rows += [
         (done.group, each.topic, str(each.partition), str(each.new_offset)) for each in done.offsets
     ]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    for row in rows:
-        cells = (cell.ljust(width) for cell, width in zip(row, widths, strict=True))
-        say(" ".join(cells).rstrip())
+    for line in _table(rows):
+        say(line)
 
 
 def _topic(text: str | None) -> tuple[str | None, list[int] | None]:
@@ -165,4 +219,9 @@ def _topic(text: str | None) -> tuple[str | None, list[int] | None]:
     return name, [int(each) for each in parts]
 
 
-WORK: dict[str, Any] = {"list": _list, "describe": _describe, "reset_offsets": _reset}
+WORK: dict[str, Any] = {
+    "list": _list,
+    "describe": _describe,
+    "delete": _delete,
+    "reset_offsets": _reset,
+}

@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 
 from actors.broker.log.names import LOG, OFFSET_INDEX, TIME_INDEX, parse_name
-from actors.commands.cluster_arguments import Parser
+from actors.commands.parser import Parser
 from actors.operations.logs import MOST_BYTES, Unreadable, batches_in, describe, record_rows
 from runtime.main import INTERRUPTED
 

@@ -23,8 +23,8 @@ from actors.commands.common import (
 from actors.commands.progress import Progress
 from actors.operations.operation import BadInput
 from actors.operations.records import ACKS
+from runtime.clock import RealClock
 from runtime.lines import LineTooLong, lines_of
-from runtime.real import RealClock
 from runtime.tasks import Bell, Tasks
 from wire.errors import ApiError, MalformedMessage
 

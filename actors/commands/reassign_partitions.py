@@ -25,7 +25,7 @@ from actors.commands.common import (
 from actors.commands.progress import Progress
 from actors.operations import reassignments
 from actors.operations.given import Nothing
-from runtime.real import RealClock
+from runtime.clock import RealClock
 
 ACTIONS = ("generate", "execute", "verify", "list", "cancel")
 LOOK_MS = 200

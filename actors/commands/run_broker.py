@@ -9,16 +9,15 @@ from collections.abc import Sequence
 
 from actors.broker_process import BrokerOptions, serve_broker
 from actors.commands.cluster_arguments import (
-    Parser,
     add_door,
     add_settings,
     broker_id,
     door_of,
-    folder,
     port,
     settings_of,
     zookeeper_hosts,
 )
+from actors.commands.parser import Parser, folder
 from actors.config import BadConfig
 from actors.token import BadToken
 from runtime.main import Sentence, run

@@ -16,16 +16,14 @@ import msgspec
 
 from actors.administration.names import check_topic_name
 from actors.commands.cluster_arguments import (
-    Parser,
     add_door,
     add_settings,
     door_of,
-    folder,
     port,
     settings_of,
-    whole,
     zookeeper_hosts,
 )
+from actors.commands.parser import Parser, folder, whole
 from actors.config import BadConfig
 from actors.load import LoadReport
 from actors.serve import BUG, ServeOptions, TopicWanted, Up, serve

@@ -17,14 +17,14 @@ from typing import Any, Final
 
 import msgspec
 
-from actors.commands.cluster_arguments import Parser, folder
+from actors.commands.parser import Parser, folder
 from actors.config import GENERATIONS
 from actors.faults.nemesis import FAULTS, RECORDS
 from actors.faults.scenario import Scenario, scenario_toml
 from actors.faults.shrinking import shrink
 from actors.faults.simulated import Verdict, judge, scenario_of_seed
+from runtime.clock import RealClock
 from runtime.main import INTERRUPTED
-from runtime.real import RealClock
 
 FOUND: Final = 2  # the exit code for a violation
 MOST_SEEDS: Final = 10_000_000

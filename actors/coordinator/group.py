@@ -43,13 +43,13 @@ class Member:
     timer: Timer | None = None
 
     @classmethod
-    def of(cls, member_id: str, request: JoinGroup) -> "Member":
+    def of(cls, member_id: str, request: JoinGroup, source: str) -> "Member":
         """Somebody who wants in."""
         member = cls(
             member_id=member_id,
             group_instance_id=request.group_instance_id,
             client_id=request.client_id,
-            client_host=request.client_host,
+            client_host=request.client_host or source,
             rebalance_timeout_ms=0,
             session_timeout_ms=0,
             protocols=(),

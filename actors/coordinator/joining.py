@@ -158,7 +158,7 @@ class Joining:
     def _add(
         self, shard: Shard, group: Group, asked: Asked, request: JoinGroup, member_id: str
     ) -> None:
-        member = Member.of(member_id, request)
+        member = Member.of(member_id, request, asked.source)
         member.joining, member.is_new = asked, True
         group.add(member, request.protocol_type)
         group.has_grown = True

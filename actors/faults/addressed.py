@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from actors.faults.vocabulary import OnLink
-from actors.node import node_name
+from actors.names import node_name
 from runtime.world import Dice
 from wire.codec import AnyMessage
 from wire.errors import MalformedMessage

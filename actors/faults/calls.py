@@ -6,7 +6,7 @@ remembered so that its arrivals and its answers are known by it; the oldest are 
 
 from typing import Final, NamedTuple, TypeGuard, get_args
 
-from actors.node import node_name
+from actors.names import node_name
 from wire.codec import AnyMessage
 from wire.control import (
     ControlRequest,

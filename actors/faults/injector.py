@@ -28,7 +28,7 @@ from actors.faults.vocabulary import (
     Who,
     ZombieController,
 )
-from actors.node import node_name
+from actors.names import node_name
 from actors.view import ClusterView, PartitionView
 from runtime.tasks import Tasks
 from wire.ids import NO_BROKER, NO_LEADER, TopicPartition

@@ -13,6 +13,7 @@ from actors.faults.answers import (
 )
 from actors.faults.calls import Calls, broker_at
 from actors.faults.files import IndexesAreTrue
+from actors.faults.groups import OneAssignmentAGeneration, OneReaderAGeneration
 from actors.faults.invariant import Commit, Exchange, Invariant
 from actors.faults.leadership import OneLeaderAppendsPerEpoch, ZombiesCannotCommit
 from actors.faults.ledger import Ledger, StateChange
@@ -45,6 +46,8 @@ def data_plane(patience_ms: float = PATIENCE_MS) -> tuple[Invariant, ...]:
         IndexesAreTrue(),
         OneAnswerARequest(patience_ms),
         CommittedOffsetsAreNotLost(committed.voided),
+        OneAssignmentAGeneration(committed.voided),
+        OneReaderAGeneration(committed.voided),
     )
 
 

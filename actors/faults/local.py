@@ -9,6 +9,7 @@ from typing import Final
 
 from actors.faults.addressed import Addressed
 from actors.faults.hand import FaultRefused
+from actors.faults.requests import AddressedRequests
 from actors.faults.vocabulary import (
     Delay,
     DelayWatch,
@@ -24,13 +25,14 @@ from actors.faults.vocabulary import (
     LoseUnsynced,
     LoseWatch,
     OnLink,
+    OnRequest,
     Reorder,
     SkewClock,
     SlowDisk,
 )
-from actors.node import node_name
+from actors.names import node_name
 from actors.node_cluster import Universe
-from runtime.tampering import Rule, Treatment, WatchRule
+from runtime.tampering import RequestRule, Rule, Treatment, WatchRule
 from wire.ids import TopicPartition
 
 TREATMENTS: Final[dict[type[OnLink], Treatment]] = {
@@ -55,6 +57,9 @@ class LocalFaults:
         if isinstance(fault, OnLink):
             self._undo[number] = self._tamper(fault, number)
             return
+        if isinstance(fault, OnRequest):
+            self._undo[number] = self._tamper_requests(fault, number)
+            return
         assert isinstance(fault, Local), f"{fault} is not done here"
         assert isinstance(fault.broker, int), "it was resolved"
         undo = self._break(fault, node_name(fault.broker))
@@ -78,6 +83,12 @@ class LocalFaults:
         rule = Rule(wants, TREATMENTS[type(fault)], delay_ms)
         self._universe.tamper.add(rule)
         return lambda: self._universe.tamper.remove(rule)
+
+    def _tamper_requests(self, fault: OnRequest, number: int) -> Undo:
+        wants = AddressedRequests(fault, self._universe.random(f"fault/{number}"))
+        rules, rule = self._universe.tamper.requests, RequestRule(wants, fault)
+        rules.append(rule)
+        return lambda: rules.remove(rule) if rule in rules else None
 
     def _break(self, fault: Local, node: str) -> Undo | None:
         universe = self._universe

@@ -87,6 +87,7 @@ def random_scenario(
     *,
     faults: int = FAULTS,
     records: int = RECORDS,
+    members: int = 0,
     overrides: dict[str, Any] | None = None,
     idempotence: bool = False,
 ) -> Scenario:
@@ -108,7 +109,11 @@ def random_scenario(
         overrides=OVERRIDES | (overrides or {}),
         topics=topics,
         load=Load(
-            records=records, over_ms=max(2_000, total_ms), groups=True, idempotence=idempotence
+            records=records,
+            over_ms=max(2_000, total_ms),
+            groups=True,
+            members=members,
+            idempotence=idempotence,
         ),
         steps=steps,
     )

@@ -6,7 +6,8 @@ Rule: it knows numbers and asks the cluster; how a thing is broken is the univer
 from actors.faults.hand import ZOOKEEPER, FaultRefused
 from actors.faults.local import LocalFaults
 from actors.faults.vocabulary import Fault, Local, LoseReply
-from actors.node import Node, NodeState, node_name
+from actors.names import node_name
+from actors.node import Node, NodeState
 from actors.node_cluster import NodeCluster
 from actors.view import ClusterView
 from runtime.ref import ActorGone, AskTimedOut

@@ -12,7 +12,7 @@ from msgspec import Struct
 from actors.faults.calls import Call, Order
 from actors.faults.invariant import Invariant
 from actors.faults.ledger import TopicChange
-from actors.node import node_name
+from actors.names import node_name
 from wire.control import ControlResponse, LeaderAndIsr, StopReplica, UpdateMetadata
 from wire.errors import ErrorCode
 from wire.ids import LEADER_DURING_DELETE, UNKNOWN_BROKER_EPOCH, TopicPartition

@@ -11,7 +11,7 @@ from actors.broker_life import BrokerLife
 from actors.broker_process import Order
 from actors.faults.hand import ZOOKEEPER, FaultRefused
 from actors.faults.vocabulary import AnyFault, Fault, FlipBit, Local, LoseReply, LoseUnsynced
-from actors.node import node_name
+from actors.names import node_name
 from actors.view import ClusterView
 from runtime.real import ZOOKEEPER as ZOOKEEPER_NODE
 from runtime.world import Clock

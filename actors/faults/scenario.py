@@ -48,6 +48,8 @@ class Load(Table, frozen=True, kw_only=True):
     acks: Annotated[int, Meta(ge=-1, le=1)] = -1
     idempotence: bool = False  # enable.idempotence: a record that is there twice is a violation
     groups: bool = False  # whether a group commits and reads its offsets
+    # Who share all topics in a group of theirs, and commit what they read.
+    members: Annotated[int, Meta(ge=0, le=100)] = 0
 
 
 class Event(Table, frozen=True, kw_only=True):

@@ -7,12 +7,14 @@ is named by its number, or by what it is when the fault comes: "controller", "le
 
 import re
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 from msgspec import Meta, Struct
 
 from actors.faults.hand import FaultRefused
+from wire.errors import ErrorCode
 
 Name = Annotated[str, Meta(max_length=249)]
 Who = int | Name
@@ -132,6 +134,50 @@ class Reorder(OnLink, frozen=True, kw_only=True):
     """Let messages be overtaken by the next of their link."""
 
 
+class OnRequest(Fault, frozen=True, kw_only=True):
+    """Something that happens to requests of Kafka's clients."""
+
+    is_local: ClassVar[bool] = True
+
+    broker: Who | None = None  # that has the request
+    api: Name | None = None  # Produce, Fetch, OffsetCommit
+    client: Name | None = None  # client.id
+    nth: Count | None = None  # only this one of those that match
+    times: Count | None = None  # at most so many
+    probability: Annotated[float, Meta(ge=0, le=1)] = 1.0
+
+
+class RefuseRequest(OnRequest, frozen=True, kw_only=True):
+    """Answer requests with an error, and do nothing of what they ask."""
+
+    error: Name  # NOT_LEADER_OR_FOLLOWER
+
+    def __post_init__(self) -> None:
+        """Refuse an error that nobody knows."""
+        if self.error not in ErrorCode.__members__ or self.error == ErrorCode.NONE.name:
+            near = get_close_matches(self.error.upper(), ErrorCode.__members__, n=1)
+            hint = f"; {near[0]} is the nearest" if near else ""
+            raise ValueError(f"there is no error {self.error!r:.60}{hint}")
+
+
+class DisconnectRequest(OnRequest, frozen=True, kw_only=True):
+    """End the connection by which a request came, before or after it is handled."""
+
+    handled: bool = False
+
+
+class DelayRequest(OnRequest, frozen=True, kw_only=True):
+    """Let requests wait before they are handled, and what follows on their connections, too."""
+
+    ms: Milliseconds
+
+
+class BlackholeRequest(OnRequest, frozen=True, kw_only=True):
+    """Never answer requests, nor what follows on their connections; perhaps handle them."""
+
+    handled: bool = False
+
+
 class Local(OfBroker, frozen=True, kw_only=True):
     """Something that happens inside one broker's process."""
 
@@ -220,6 +266,10 @@ AnyFault = (
     | Delay
     | Hold
     | Reorder
+    | RefuseRequest
+    | DisconnectRequest
+    | DelayRequest
+    | BlackholeRequest
     | DelayWatch
     | LoseWatch
     | LoseReply

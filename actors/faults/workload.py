@@ -25,6 +25,9 @@ DELIVERY_TIMEOUT_MS: Final = 15_000
 REQUEST_TIMEOUT_MS: Final = 3_000
 POLL_MS: Final = 500
 GROUP: Final = "readers"
+MEMBERS: Final = "members"  # of their group
+SESSION_MS: Final = 6_000
+HEARTBEAT_MS: Final = 500
 FAILURES: Final = (ApiError, MalformedMessage)
 
 
@@ -54,6 +57,8 @@ class Workload:
             self._tasks.start(self._read())
             if load.groups:
                 self._tasks.start(self._commit())
+            for number in range(load.members):
+                self._tasks.start(self._belong(f"member-{number + 1}"))
 
     async def finish(self) -> None:
         """Wait until all that is sent was answered or given up; the readers stop then."""
@@ -140,6 +145,28 @@ class Workload:
                     await consumer.commit({self._partitions[0]: offset}, 2_000)
                 with suppress(*FAILURES):
                     await consumer.committed(self._partitions[:1], 2_000)
+                await self._clock.sleep(POLL_MS)
+
+    async def _belong(self, name: str) -> None:
+        """Read what the group gives, and commit it; a member that fails goes on."""
+        consumer = HistoryConsumer(
+            self._clients.consumer(
+                group_id=MEMBERS,
+                auto_offset_reset="earliest",
+                session_timeout_ms=SESSION_MS,
+                heartbeat_interval_ms=HEARTBEAT_MS,
+                max_poll_interval_ms=2 * SESSION_MS,
+                request_timeout_ms=REQUEST_TIMEOUT_MS,
+            ),
+            self.history,
+            name,
+        )
+        async with consumer:
+            consumer.subscribe(sorted({each.topic for each in self._partitions}))
+            while True:
+                with suppress(*FAILURES):
+                    if await consumer.poll(POLL_MS):
+                        await consumer.commit(timeout_ms=2_000)
                 await self._clock.sleep(POLL_MS)
 
     def _crashed(self, error: Exception) -> None:

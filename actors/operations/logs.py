@@ -9,7 +9,8 @@ from typing import Any, Final
 
 from actors.broker.log.names import LOG, parse_name
 from wire.errors import ApiError
-from wire.records import Compression, RecordBatch, batches, decode_records, verify
+from wire.packing import Compression
+from wire.records import RecordBatch, batches, decode_records, verify
 
 MOST_BYTES: Final = 1 << 30
 

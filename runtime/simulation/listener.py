@@ -19,7 +19,7 @@ class SimulatedListener:
         self._converse: Converse | None = None
         self.callers: dict[SimulatedCaller, None] = {}
 
-    def serve(self, converse: Converse) -> None:
+    async def serve(self, converse: Converse) -> None:
         """Talk to whoever comes from now on."""
         self._converse = converse
 

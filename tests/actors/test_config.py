@@ -62,6 +62,10 @@ LEAST = {
     "offsets_retention_minutes": 1,
     "offsets_retention_check_interval_ms": 1,
     "offsets_load_buffer_size": 1,
+    "group_min_session_timeout_ms": 1,
+    "group_max_session_timeout_ms": 1,
+    "group_initial_rebalance_delay_ms": 0,
+    "group_max_size": 1,
 }
 MAX_INT32 = 2_147_483_647
 MOST = {
@@ -72,13 +76,16 @@ MOST = {
     "log_cleaner_min_cleanable_ratio": 1,
     "message_max_bytes": MAX_INT32,
     "offsets_topic_segment_bytes": MAX_INT32,
+    "group_max_session_timeout_ms": MAX_INT32,
+    "group_initial_rebalance_delay_ms": MAX_INT32,
+    "group_max_size": MAX_INT32,
 }
 # Few values rather than a least one.
 CHOSEN = {"offsets_commit_required_acks": (-1, 0, 1)}
 FOREVER = 9_223_372_036_854_775_807
 
 
-def test_the_defaults_are_kafkas_but_for_the_session_timeout_and_a_key_of_our_own():
+def test_the_defaults_are_kafkas_but_for_two_times_and_a_key_of_our_own():
     config = BrokerConfig(broker_id=1)
 
     assert {each.name: getattr(config, each.name) for each in fields(config)} == {
@@ -147,11 +154,15 @@ def test_the_defaults_are_kafkas_but_for_the_session_timeout_and_a_key_of_our_ow
         "offsets_retention_minutes": 10_080,
         "offsets_retention_check_interval_ms": 600_000,
         "offsets_load_buffer_size": 5_242_880,
+        "group_min_session_timeout_ms": 6_000,
+        "group_max_session_timeout_ms": 1_800_000,
+        "group_initial_rebalance_delay_ms": 0,  # Kafka: 3,000
+        "group_max_size": 2_147_483_647,
     }
 
 
 # With the shortest wait, the times that it is compared with can be their least.
-SHORT = {"broker_id": 1, "replica_fetch_wait_max_ms": 1}
+SHORT = {"broker_id": 1, "replica_fetch_wait_max_ms": 1, "group_min_session_timeout_ms": 1}
 
 
 @pytest.mark.parametrize(("key", "least"), LEAST.items())
@@ -323,3 +334,8 @@ def test_a_config_does_not_change():
 
     with pytest.raises(FrozenInstanceError):
         config.num_partitions = 3
+
+
+def test_the_shortest_session_is_no_longer_than_the_longest():
+    with pytest.raises(BadConfig, match=r"group\.min\.session\.timeout\.ms is 9"):
+        BrokerConfig(broker_id=1, group_min_session_timeout_ms=9, group_max_session_timeout_ms=8)

@@ -35,8 +35,8 @@ async def test_each_broker_has_a_znode_in_kafkas_form(sim, cluster):
         "port": 9092,
         "jmx_port": -1,
         "timestamp": str(json.loads(znode.data)["timestamp"]),
-        "endpoints": ["INTERNAL://broker-2:9092"],
-        "listener_security_protocol_map": {"INTERNAL": "PLAINTEXT"},
+        "endpoints": ["INTERNAL://broker-2:9092", "KAFKA://broker-2:9093"],
+        "listener_security_protocol_map": {"INTERNAL": "PLAINTEXT", "KAFKA": "PLAINTEXT"},
         "features": {},
     }
     assert znode.stat.ephemeral_owner != 0

@@ -11,9 +11,9 @@ from kazoo.client import KazooClient
 
 from actors.cluster import SimulatedCluster
 from runtime.actor import BURST, Actor
+from runtime.clock import real_trace
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.keeper import Create, Set, ZNode
-from runtime.real import real_trace
 from runtime.recorder import Recorder
 from runtime.ref import Ref
 from runtime.simulation.simulator import Simulator, run

@@ -22,7 +22,7 @@ from actors.broker.log.manager import LogManager
 from actors.client.connection import Connection
 from actors.client.producer import Producer
 from actors.cluster import Cluster
-from actors.node import node_name
+from actors.names import node_name
 from runtime.disk import RealDisk
 from tests.bench.harness import Row, at_least, at_most, less_than, seconds
 from wire.data import Fetch, FetchPartition, Produce, ProducePartition

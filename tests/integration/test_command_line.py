@@ -152,6 +152,10 @@ async def test_records_are_sent_read_and_a_groups_lag_is_told(shell: Shell):
     assert third.endswith("\tPartition:0\twater\n")
     assert len(rest.splitlines()) == 50
     assert groups == "billing\n"
+    assert await shell.ok("consumer-groups", "--list", "--state") == "billing Empty\n"
+    deleted = await shell.ok("consumer-groups", "--delete", "--group", "billing")
+    assert deleted == "deleted group billing\n"
+    assert await shell.ok("consumer-groups", "--list") == ""
     assert lag["offsets"] == [
         {
             "topic": "orders",
@@ -160,8 +164,12 @@ async def test_records_are_sent_read_and_a_groups_lag_is_told(shell: Shell):
             "log_end_offset": 53,
             "lag": 0,
             "metadata": "",
+            "member_id": "",
+            "host": "",
+            "client_id": "",
         }
     ]
+    assert (lag["state"], lag["members"]) == ("Empty", [])
 
 
 async def test_a_group_goes_on_elsewhere_only_if_that_is_meant(shell: Shell):

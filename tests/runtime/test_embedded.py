@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from runtime.clock import real_trace
 from runtime.embedded import EmbeddedZooKeeper, ZooKeeperFailed
-from runtime.real import real_trace
 from runtime.zookeeper import ZooKeeper
 from tests.support.processes import wait_for_end
 

@@ -372,7 +372,7 @@ async def test_flushes_at_the_same_time_lose_nothing(trace, tmp_path):
 
 def test_a_program_that_ends_without_closing_leaves_a_whole_trace(tmp_path):
     program = (
-        "import asyncio, sys; from pathlib import Path; from runtime.real import real_trace;"
+        "import asyncio, sys; from pathlib import Path; from runtime.clock import real_trace;"
         "from runtime.recorder import Recorder; from wire.trace import NodeStarted;"
         "trace = real_trace(recording=True);"
         "recorder = Recorder(trace, Path(sys.argv[1]), run='a');"

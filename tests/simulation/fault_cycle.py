@@ -17,7 +17,8 @@ from actors.controller import channel
 from actors.faults.invariants import data_plane
 from actors.faults.violation import Violation
 from actors.faults.watched import Watched
-from actors.node import Node, node_name
+from actors.names import node_name
+from actors.node import Node
 from runtime.network import NetworkError
 from runtime.simulation.simulator import ZOOKEEPER, Simulator
 from wire.codec import decode_as, encode

@@ -10,7 +10,7 @@ import pytest
 
 from actors.broker import isr
 from actors.broker.replica import Replica
-from actors.node import node_name
+from actors.names import node_name
 from tests.support.data import fetch, produce, values_in
 from tests.support.drive import Drive
 from tests.support.states import state

@@ -9,7 +9,8 @@ from actors.broker.replica_manager import LogDirFailed
 from actors.cluster import SimulatedCluster
 from actors.controller.context import ControllerContext
 from actors.controller.reign import Reign
-from actors.node import Node, node_name
+from actors.names import node_name
+from actors.node import Node
 from runtime.keeper import Keeper, Operation, Written
 from runtime.simulation.simulator import Simulator
 from runtime.simulation.zookeeper import Session
@@ -118,7 +119,10 @@ class Drive:
         """
         lag = {"replica_lag_time_max_ms": 3_600_000}
         options["overrides"] = lag | dict(options.get("overrides") or {})
+        watch = options.pop("watch", None)  # given the cluster before anything happens
         drive = cls(sim, SimulatedCluster(sim, brokers=brokers, **options))
+        if watch is not None:
+            watch(drive.cluster)
         await drive.keeper.start()
         for broker in drive.cluster.brokers:
             await drive.cluster.start_broker(broker)

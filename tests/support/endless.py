@@ -17,7 +17,7 @@ import msgspec
 
 import runtime.recorder
 from runtime.actor import Actor
-from runtime.real import real_trace
+from runtime.clock import real_trace
 from runtime.recorder import Recorder, write_parquet
 from runtime.system import System
 from wire.trace import BrokerRegistered

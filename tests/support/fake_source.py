@@ -12,7 +12,7 @@ from actors.doors.http.server import HttpServer
 from actors.faults.hand import FaultRefused
 from actors.story import StoryEvent
 from actors.view import BrokerState, BrokerView, ClusterView, OffsetsView, PartitionView
-from runtime.real import RealClock
+from runtime.clock import RealClock
 from runtime.tasks import Bell
 from wire.ids import TopicPartition
 from wire.observation import Metric

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from actors.controller.moves import origin_of, target_of
-from actors.node import node_name
+from actors.names import node_name
 from runtime.keeper import NoNode, Operation, Written
 from runtime.simulation.zookeeper import Session
 from tests.support.drive import Drive

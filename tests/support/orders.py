@@ -49,8 +49,10 @@ def news(partition: TopicPartition, leader: int, epoch: int = 0, **fields: Any) 
 
 
 def broker(number: int, listener: str = "INTERNAL", rack: str | None = None) -> LiveBroker:
-    endpoint = Endpoint(listener, "PLAINTEXT", f"broker-{number}", 9092)
-    return LiveBroker(id=number, endpoints=(endpoint,), rack=rack)
+    host = f"broker-{number}"
+    endpoint = Endpoint(listener, "PLAINTEXT", host, 9092)
+    kafka = Endpoint("KAFKA", "PLAINTEXT", host, 9093)
+    return LiveBroker(id=number, endpoints=(endpoint, kafka), rack=rack)
 
 
 def update_metadata(

@@ -267,14 +267,14 @@ def test_a_changed_byte_breaks_the_crc(position: int):
 
 
 @pytest.mark.parametrize("codec", [1, 2, 3, 4])
-def test_compressed_records_pass_through_unread(codec: int):
+def test_what_says_that_it_is_packed_and_is_not_is_corrupt(codec: int):
     data = encode_batch([_record(0)])
     data[22] |= codec
     batch = _only(_with_crc(data))
 
     verify(batch)
     assert batch.header.compression is Compression(codec)
-    with pytest.raises(UnsupportedCompressionType, match=Compression(codec).name):
+    with pytest.raises(CorruptRecordBatch):
         decode_records(batch)
     with pytest.raises(UnsupportedCompressionType):
         encode_batch([_record(0)], attributes=codec)

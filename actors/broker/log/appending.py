@@ -21,18 +21,19 @@ from wire.errors import (
 )
 from wire.ids import NO_PRODUCER_ID, LeaderEpoch, Offset
 from wire.markers import Marker, decode_marker
+from wire.packing import Compression
 from wire.records import (
     HEADER_BYTES,
     Attributes,
     BatchHeader,
     Buffer,
-    Compression,
     RecordBatch,
     assign,
     batches,
     decode_header,
     decode_records,
     stamp_append_time,
+    unpacked,
     verify,
 )
 
@@ -196,8 +197,18 @@ def _check_from_producer(batch: RecordBatch, config: LogConfig, *, is_internal: 
         compression = header.compression
     except CorruptRecordBatch as error:
         raise InvalidRecord(str(error)) from error
-    if config.is_compacted and compression is Compression.NONE and not header.is_control:
+    if config.is_compacted and not header.is_control:
         _check_keys(batch)
+    elif compression is not Compression.NONE:
+        _check_packing(batch)
+
+
+def _check_packing(batch: RecordBatch) -> None:
+    """What cannot be unpacked could be read by nobody."""
+    try:
+        unpacked(batch)
+    except CorruptRecordBatch as error:  # its CRC is right: to send it again would not help
+        raise InvalidRecord(str(error)) from error
 
 
 def _check_stamp(header: BatchHeader, batches_sent: int) -> None:
@@ -213,6 +224,7 @@ def _check_stamp(header: BatchHeader, batches_sent: int) -> None:
 
 def _check_keys(batch: RecordBatch) -> None:
     """Compaction keeps the last record of a key, so each must have one."""
+    _check_packing(batch)
     for record in decode_records(batch):
         if record.key is None:
             raise InvalidRecord("a record without a key, for a log that is compacted")

@@ -26,6 +26,7 @@ from runtime.files import Data, Disk, DiskFull
 from runtime.turn import Turn
 from wire.errors import BadData
 from wire.ids import NO_OFFSET, Offset
+from wire.packing import pack_records
 from wire.records import (
     CRC_STARTS_AT,
     HEADER_BYTES,
@@ -34,6 +35,7 @@ from wire.records import (
     Record,
     RecordBatch,
     decode_records,
+    unpacked,
 )
 from wire.varint import read_varint
 
@@ -273,14 +275,15 @@ class _Job:
 
 def keep_records(batch: RecordBatch, kept: Sequence[bool], max_timestamp_ms: int) -> bytes:
     """The batch with only these of its records; all else stays, but for length, count and CRC."""
-    data = bytes(batch.data)
-    result = bytearray(data[:HEADER_BYTES])
-    position = HEADER_BYTES
+    data, position = unpacked(batch), 0
+    records = bytearray()
     for is_kept in kept:
         length, body = read_varint(data, position)
         if is_kept:
-            result += data[position : body + length]
+            records += data[position : body + length]
         position = body + length
+    result = bytearray(batch.data[:HEADER_BYTES])
+    result += pack_records(batch.header.compression, records)
     _INT32.pack_into(result, 8, len(result) - LENGTH_ENDS_AT)
     _INT64.pack_into(result, 35, max_timestamp_ms)
     _INT32.pack_into(result, 57, sum(kept))

@@ -24,6 +24,7 @@ from actors.broker.log.checkpoints import (
 from actors.broker.log.cleaner import Cleaned, Pause
 from actors.broker.log.compaction import Compaction
 from actors.broker.log.config import LogConfig
+from actors.broker.log.cutting import Cutting, Failures, Then, nothing, take_turns
 from actors.broker.log.folders import (
     NotALog,
     folder_to_delete,
@@ -34,21 +35,13 @@ from actors.broker.log.folders import (
 from actors.broker.log.log import Log
 from actors.broker.log.notes import Notes, Offsets, Stranger
 from actors.broker.log.segments import Jitter
-from actors.broker.log.storage import RottenLog
 from actors.broker.log.swaps import finish_swaps
 from runtime.files import Disk, DiskError, FileClosed
 from runtime.turn import let_others_run
-from wire.errors import BadData, CorruptRecordBatch, KafkaStorageError
+from wire.errors import BadData, KafkaStorageError
 from wire.ids import Offset, TopicPartition
 
 _MANY: Final = 500  # logs that are looked at without a break
-
-Failures = Mapping[TopicPartition, KafkaStorageError]
-Then = Callable[[TopicPartition], None]
-
-
-def nothing(_: TopicPartition) -> None:
-    """Nobody waits for the cut itself."""
 
 
 class LogManager:
@@ -65,6 +58,7 @@ class LogManager:
         self._failures: dict[TopicPartition, KafkaStorageError] = {}
         self._notes = Notes(disk)
         self._compaction = Compaction(disk, self._logs, self._notes)
+        self._cutting = Cutting(self._logs, self._notes)
         self._marked: list[tuple[int, str]] = []  # when these folders may go
         self._is_over = False
 
@@ -215,55 +209,17 @@ class LogManager:
         """
         ends = {at: log.log_end_offset for at in offsets if (log := self._logs.get(at)) is not None}
         cut = {at: offsets[at] for at, end in ends.items() if offsets[at] < end}
-        return await self._cut(cut, lambda at, log: log.truncate_to(offsets[at]), then)
+        return await self._cutting.cut(cut, lambda at, log: log.truncate_to(offsets[at]), then)
 
     async def truncate_fully_and_start_at(
         self, partition: TopicPartition, offset: Offset, then: Then = nothing
     ) -> None:
         """Empty a log, durably, and let it go on from here."""
-        failures = await self._cut(
+        failures = await self._cutting.cut(
             {partition: Offset(0)}, lambda _, log: log.truncate_fully_and_start_at(offset), then
         )
         for failure in failures.values():
             raise failure
-
-    async def _cut(
-        self, offsets: Offsets, cut: Callable[[TopicPartition, Log], object], then: Then
-    ) -> Failures:
-        """Vouch for less, then cut: half of it may be all that survives. Then make it durable."""
-        logs = {at: self._logs[at] for at in sorted(offsets)}
-        failures: dict[TopicPartition, KafkaStorageError] = {}
-        async with AsyncExitStack() as turns:
-            await self._take_turns(turns, logs)
-            try:
-                async with self._notes.turn:
-                    await self._notes.lower(offsets)
-                    for at, log in logs.items():
-                        try:
-                            if not log.is_closed:
-                                cut(at, log)
-                                then(at)
-                        except KafkaStorageError as failure:
-                            failures[at] = failure
-                        except CorruptRecordBatch as rot:
-                            failures[at] = RottenLog(f"{at} cannot be truncated: {rot}")
-            except KafkaStorageError as failure:  # of a note
-                return dict.fromkeys(logs, failure)
-            for at, log in logs.items():
-                try:
-                    await log.flush_in_turn(log.log_end_offset)
-                except KafkaStorageError as failure:
-                    failures.setdefault(at, failure)
-        return failures
-
-    async def _take_turns(
-        self, turns: AsyncExitStack, logs: Mapping[TopicPartition, Log | None]
-    ) -> None:
-        """In one order: two who need the same do not wait for each other."""
-        for at in sorted(logs):
-            log = logs[at]
-            if log is not None:
-                await turns.enter_async_context(log.turn)
 
     # --- deleting -----------------------------------------------------------------------------
 
@@ -280,7 +236,7 @@ class LogManager:
         logs = {at: self._logs.get(at) for at in sorted(partitions)}
         failures: dict[TopicPartition, KafkaStorageError] = {}
         async with AsyncExitStack() as turns:
-            await self._take_turns(turns, logs)  # whoever flushes or swaps comes to its end
+            await take_turns(turns, logs)  # whoever flushes or swaps comes to its end
             try:
                 async with self._notes.turn:
                     await self._notes.forget(at for at in logs if self._logs.get(at) is logs[at])

@@ -14,7 +14,7 @@ from msgspec import Struct
 from actors.broker.log.segment import Segment
 from wire.errors import CorruptRecordBatch
 from wire.ids import LeaderEpoch, Offset
-from wire.records import BatchHeader, Compression, Record, batches, decode_records
+from wire.records import BatchHeader, Record, batches, decode_records
 
 
 class FoundOffset(Struct, frozen=True, kw_only=True):
@@ -97,7 +97,7 @@ def first_since(
 def _first_in_batch(
     segment: Segment, position: int, header: BatchHeader, timestamp_ms: int, log_start: Offset
 ) -> FoundOffset | None:
-    """The record in this batch; its beginning if its records all have one time or are packed."""
+    """The record in this batch; its beginning if its records all have one time."""
     epoch = header.partition_leader_epoch
     records = _records_of(segment, position, header)
     if records is None:
@@ -118,7 +118,7 @@ def _records_of(segment: Segment, position: int, header: BatchHeader) -> tuple[R
     past them.
     """
     try:
-        if header.compression is not Compression.NONE or header.is_log_append_time:
+        if header.is_log_append_time:
             return None
         data = segment.file.read_at(position, header.size_in_bytes)
         return decode_records(next(batches(data)))

@@ -14,7 +14,8 @@ KEY: Final = 18
 
 def serve(call: Call) -> None:
     """The table."""
-    call.answer(error_code=ErrorCode.NONE, api_keys=call.hall.spoken)
+    error = ErrorCode.NONE if call.refusal is None else call.refusal.code
+    call.answer(error_code=error, api_keys=call.hall.spoken)
 
 
 API: Final = Api(key=KEY, name="ApiVersions", least=0, most=4, serve=serve, before_login=True)

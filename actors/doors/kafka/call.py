@@ -8,13 +8,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypeVar, cast
 
+from actors.asked import refusal
 from actors.broker.metadata import MetadataCache
 from actors.broker.routing import Routing
 from actors.config import BrokerConfig
 from actors.doors.kafka.header import CORRELATION, NO_TAGS, Header
+from actors.doors.kafka.login import Login
 from actors.doors.kafka.shapes import Shape
 from runtime.listener import Buffer
 from wire.codec import RESPONSE_OF
+from wire.errors import ApiError
 from wire.message import Message, Request
 
 MOST_BYTES: Final = 8 << 20  # of a request without records: objects take many times their bytes
@@ -67,11 +70,18 @@ class Reception(Protocol):
     def source(self) -> str:
         """Whose it is."""
 
+    @property
+    def login(self) -> Login:
+        """Whether he may ask."""
+
     def finish(self, call: "Call", parts: Sequence[Buffer] | None) -> None:
         """The call's answer, or that there is none."""
 
     def refuse(self, reason: str) -> None:
-        """End the connection."""
+        """End the connection at once."""
+
+    def part(self, reason: str) -> None:
+        """End it once the answer is sent."""
 
 
 class Call:
@@ -81,9 +91,11 @@ class Call:
         "_shape",
         "answered",
         "api",
+        "fault",
         "hall",
         "header",
         "reception",
+        "refusal",
         "request",
         "size",
         "version",
@@ -100,6 +112,8 @@ class Call:
         self.hall = hall
         self.reception = reception
         self.answered: Sequence[Buffer] | None = None
+        self.refusal: ApiError | None = None  # given: nobody is asked, and this is the answer
+        self.fault: Any = None  # what is done to it on purpose
         self._shape = shape
 
     @property
@@ -110,6 +124,9 @@ class Call:
     def ask(self, request: Request[Response], then: Callable[[Response], None]) -> None:
         """Have the broker's actors answer one of our own messages; `then` answers the call."""
         expected = RESPONSE_OF[type(request)]
+        if self.refusal is not None:
+            then(cast(Response, refusal(request, self.refusal)))
+            return
 
         def take(response: Message) -> None:
             assert type(response) is expected, f"{response} is no answer to {request}"

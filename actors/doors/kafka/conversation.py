@@ -10,10 +10,19 @@ from collections.abc import Sequence
 from typing import Final, Protocol
 
 from actors.doors.kafka.call import Api, Call, Hall
+from actors.doors.kafka.credentials import LoginFailed
 from actors.doors.kafka.header import Header, read_header, skip_tags
+from actors.doors.kafka.login import Login
 from actors.doors.kafka.shapes import shape_of
+from actors.faults.vocabulary import (
+    BlackholeRequest,
+    DelayRequest,
+    DisconnectRequest,
+    OnRequest,
+    RefuseRequest,
+)
 from runtime.listener import Buffer, Caller
-from wire.errors import ErrorCode, MalformedMessage
+from wire.errors import ErrorCode, MalformedMessage, exception_of
 
 MOST_FOLLOWING: Final = 1_000  # calls of one connection that are under way
 MOST_FOLLOWING_BYTES: Final = 64 << 20
@@ -26,6 +35,15 @@ class Server(Hall, Protocol):
     def api(self, key: int) -> Api | None:
         """What is spoken here under this number."""
 
+    def fault(self, call: Call) -> OnRequest | None:
+        """What is done to a call on purpose."""
+
+    def begin_later(self, conversation: "Conversation", call: Call, delay_ms: float) -> None:
+        """Let a call wait."""
+
+    def complain(self, source: str, reason: str) -> None:
+        """Leave word of a caller who was sent away."""
+
     def crashed(self, bug: Exception) -> None:
         """Something is wrong with us, and not with a caller."""
 
@@ -33,7 +51,8 @@ class Server(Hall, Protocol):
 class Conversation:
     """What is said by one client, and answered."""
 
-    def __init__(self, server: Server, caller: Caller) -> None:
+    def __init__(self, server: Server, caller: Caller, login: Login) -> None:
+        self.login = login
         self._server = server
         self._caller = caller
         self._calls: deque[Call] = deque()  # under way, in their order
@@ -68,15 +87,26 @@ class Conversation:
         if self._is_open:
             self._caller.refuse(reason)
 
+    def part(self, reason: str) -> None:
+        """End it once all is sent."""
+        if self._is_open:
+            self._server.complain(self.source, reason)
+            self._caller.hang_up()
+
     # --- calls ------------------------------------------------------------------------------------
 
     def _take(self, frame: memoryview) -> None:
+        if self.login.takes_bare_tokens:
+            self._take_token(bytes(frame))
+            return
         header = read_header(frame)
         api = self._server.api(header.api_key)
         if api is None:
             raise MalformedMessage(f"there is no API {header.api_key}")
         if not api.least <= header.version <= api.most and api.key != API_VERSIONS:
             raise MalformedMessage(f"{api.name} has no version {header.version} here")
+        if not (self.login.is_complete or api.before_login):
+            raise MalformedMessage(f"{api.name} of somebody who has not logged in")
         if len(frame) > api.most_bytes:
             raise MalformedMessage(f"{api.name} of {len(frame)} bytes")
         if self._may_begin(api):
@@ -86,12 +116,19 @@ class Conversation:
             self._next = (api, header, frame)
             self._caller.hold()
 
+    def _take_token(self, token: bytes) -> None:
+        try:
+            self._caller.send((self.login.take(token),))
+        except LoginFailed as error:
+            self.refuse(str(error))
+
     def _may_begin(self, api: Api) -> bool:
         if not self._calls:
             return True
         return (
             api.may_follow
             and self._calls[-1].api is api
+            and self._calls[-1].fault is None
             and len(self._calls) < MOST_FOLLOWING
             and self._bytes < MOST_FOLLOWING_BYTES
         )
@@ -107,11 +144,39 @@ class Conversation:
             return
         position = skip_tags(frame, header.end) if shape.is_flexible else header.end
         call.request = shape.decode(frame, position)
-        api.serve(call)
+        call.fault = self._server.fault(call)
+        if call.fault is None:
+            api.serve(call)
+        else:
+            self._break(call)
+
+    def _break(self, call: Call) -> None:
+        """Do to a call what a fault says."""
+        match call.fault:
+            case RefuseRequest(error=name):
+                call.refusal = exception_of(ErrorCode[name])("It is refused on purpose.")
+                call.api.serve(call)
+            case DelayRequest(ms=delay_ms):
+                self._server.begin_later(self, call, delay_ms)
+            case DisconnectRequest(handled=False):
+                self._caller.hang_up()
+            case BlackholeRequest(handled=False):
+                pass
+            case _:
+                call.api.serve(call)
+
+    def begin_late(self, call: Call) -> None:
+        """A call that had to wait."""
+        if self._is_open:
+            call.fault = None
+            call.api.serve(call)
 
     def finish(self, call: Call, parts: Sequence[Buffer] | None) -> None:
         """A call has its answer, or needs none: send what is due."""
-        if not self._is_open:
+        if not self._is_open or isinstance(call.fault, BlackholeRequest):
+            return
+        if isinstance(call.fault, DisconnectRequest):
+            self._caller.hang_up()
             return
         call.answered = parts
         self._ended[call] = None
@@ -123,8 +188,9 @@ class Conversation:
                 self._caller.send(first.answered)
         if self._next is not None and self._may_begin(self._next[0]):
             following, self._next = self._next, None
-            self._caller.go_on()
             self._resume(following)
+            if self._next is None:
+                self._caller.go_on()
 
     def _resume(self, following: tuple[Api, Header, memoryview]) -> None:
         try:

@@ -37,7 +37,7 @@ def serve(call: Call) -> None:
         isolation_level=IsolationLevel(request.isolation_level == 1),
         partitions=tuple(found),
     )
-    call.ask(fetch, lambda response: _answer(call, response, unknown))
+    call.ask(fetch, lambda response: _answer(call, response, found, unknown))
 
 
 def _wanted(call: Call) -> tuple[list[FetchPartition], dict[TopicId, list[int]]]:
@@ -67,7 +67,17 @@ def _partition(topic: str, partition: Any) -> FetchPartition:
     )
 
 
-def _answer(call: Call, response: FetchResponse, unknown: dict[TopicId, list[int]]) -> None:
+def _answer(
+    call: Call,
+    response: FetchResponse,
+    found: list[FetchPartition],
+    unknown: dict[TopicId, list[int]],
+) -> None:
+    if call.refusal is not None:  # told for each partition, as errors of fetches mostly are
+        results = [
+            FetchResult(partition=each.partition, error_code=call.refusal.code) for each in found
+        ]
+        response = FetchResponse(partitions=tuple(results))
     topics = [
         {
             "topic": name,

@@ -57,7 +57,7 @@ def _answer(call: Call, response: MetadataResponse, unknown: list[TopicId]) -> N
         for topic_id in unknown
     ]
     call.answer(
-        brokers=[broker(each) for each in response.brokers],
+        brokers=[broker(each) for each in call.cluster.nodes(call.hall.listener)],
         cluster_id=response.cluster_id,
         controller_id=response.controller_id,
         topics=[*named, *unnamed],

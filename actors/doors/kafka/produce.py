@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from actors.doors.kafka.call import Api, Call
 from actors.doors.kafka.shapes import by_topic, milliseconds
-from runtime.tcp import DEFAULT_LIMITS
+from runtime.tcp_connection import DEFAULT_LIMITS
 from wire.data import Produce, ProducePartition, ProduceResponse, ProduceResult
 from wire.errors import ErrorCode
 from wire.ids import TopicPartition
@@ -23,7 +23,7 @@ def serve(call: Call) -> None:
         transactional_id=request.transactional_id,
         partitions=tuple(
             ProducePartition(
-                TopicPartition(topic.name, each.index), memoryview(bytearray(each.records or b""))
+                TopicPartition(topic.name, each.index), memoryview(each.records or b"")
             )
             for topic in request.topic_data
             for each in topic.partition_data

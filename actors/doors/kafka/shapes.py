@@ -27,9 +27,17 @@ from wire.ids import TopicId, TopicPartition
 MOST_WORDS: Final = 1_000  # of an error message: a name in it may be as long as a string can be
 _FLEXIBLE_REQUEST: Final = 2
 _FLEXIBLE_RESPONSE: Final = 1
-# What kio raises for bytes that are no message; RecursionError and MemoryError for those that
-# would be a very large one.
-NO_MESSAGE: Final = (SerialError, ValueError, OverflowError, RecursionError, MemoryError, TypeError)
+# What kio raises for bytes that are no message: LookupError for tags that it does not know, and
+# RecursionError and MemoryError for those that would be a very large one.
+NO_MESSAGE: Final = (
+    SerialError,
+    ValueError,
+    LookupError,
+    OverflowError,
+    RecursionError,
+    MemoryError,
+    TypeError,
+)
 
 Fill = Callable[[Any], Any]
 
@@ -49,15 +57,18 @@ class Shape:
     read: Callable[[memoryview, int], tuple[Any, int]]
     write: Callable[[BytesIO, Any], None]
     fill: Fill
+    check: Callable[[Any], None]  # that no array is null which must not be: kio lets them pass
     is_flexible: bool  # its request's header may have tagged fields
     has_flexible_answer: bool  # and so may its response's
 
     def decode(self, frame: memoryview, position: int) -> Any:
         """The request that begins there; what follows it is ignored, as Kafka does."""
         try:
-            return self.read(frame.toreadonly(), position)[0]
+            request = self.read(frame.toreadonly(), position)[0]
         except NO_MESSAGE as error:
             raise MalformedMessage(f"{type(error).__name__}: {error}") from error
+        self.check(request)
+        return request
 
     def encode(self, given: Mapping[str, Any]) -> bytes:
         """A response of these fields."""
@@ -75,6 +86,7 @@ def shape_of(api_key: int, version: int) -> Shape:
         read=entity_reader(request),
         write=entity_writer(response),
         fill=filler(response),
+        check=checker(request),
         is_flexible=request.__header_schema__.__version__ >= _FLEXIBLE_REQUEST,
         has_flexible_answer=response.__header_schema__.__version__ >= _FLEXIBLE_RESPONSE,
     )
@@ -87,6 +99,30 @@ def _payload(api_key: int, version: int, kind: Any) -> Any:
         for each in vars(module).values()
         if getattr(each, "__type__", None) is kind and each.__module__ == module.__name__
     )
+
+
+@cache
+def checker(kind: Any) -> Callable[[Any], None]:
+    """Raises MalformedMessage if an array in an entity is null and must not be."""
+    arrays = []
+    for each in fields(kind):
+        inside = _without_none(each.type)
+        if get_origin(inside) is tuple:
+            one = get_args(inside)[0]
+            nested = checker(one) if hasattr(one, "__type__") else None
+            arrays.append((each.name, inside is not each.type, nested))
+
+    def check(entity: Any) -> None:
+        for name, may_be_null, nested in arrays:
+            values = getattr(entity, name)
+            if values is None:
+                if not may_be_null:
+                    raise MalformedMessage(f"{kind.__name__}.{name} is null")
+            elif nested is not None:
+                for value in values:
+                    nested(value)
+
+    return check
 
 
 @cache

@@ -275,6 +275,13 @@ class HistoryConsumer:
         kept = set(self.consumer.assignment)
         self._positions = {each: at for each, at in self._positions.items() if each in kept}
 
+    def subscribe(self, topics: Iterable[str]) -> None:
+        """As Consumer.subscribe; what the group gives is begun where the group has come to."""
+        self.consumer.subscribe(topics, on_assigned=self._given)
+
+    def _given(self, _: Iterable[TopicPartition]) -> None:
+        self._positions = {}
+
     async def poll(self, timeout_ms: float = 1_000) -> list[ConsumerRecord]:
         """As Consumer.poll."""
         records = await self.consumer.poll(timeout_ms)

@@ -122,7 +122,7 @@ async def test_a_request_for_a_full_inbox_is_refused_in_its_own_form(
     assert await answer_to(drive, encode(request_)) == expected
 
     (refused,) = drive.of(MessageRefused)
-    assert (refused.actor, refused.message) == (f"broker-2/{handler}", "Asked")
+    assert (refused.actor, refused.message) == (f"broker-2/{handler}", type(request_).__name__)
     assert drive.hosted(2, "orders") is None
     assert drive.node(2).system.is_up
 

@@ -3,7 +3,7 @@
 import pytest
 
 from actors.broker.log.log import Log
-from actors.node import node_name
+from actors.names import node_name
 from tests.support.data import produce, values_on
 from tests.support.drive import Drive
 from wire.errors import ErrorCode, KafkaStorageError

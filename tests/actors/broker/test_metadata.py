@@ -5,6 +5,7 @@ import pytest
 from actors.broker.metadata import AwaitMetadata, leaders_are, topic_is_gone, topic_is_ready
 from tests.support.drive import Drive
 from tests.support.orders import broker, news, update_metadata
+from wire.cluster_znodes import ClusterIdZNode
 from wire.control import UpdateMetadataResponse
 from wire.errors import ErrorCode
 from wire.ids import LEADER_DURING_DELETE, NO_BROKER, NO_LEADER, Node, TopicPartition
@@ -157,6 +158,11 @@ async def test_a_topic_whose_leader_is_dead_is_not_ready(drive):
 # --- what clients are told -----------------------------------------------------------------------
 
 
+def cluster_id(drive) -> str:
+    """What the first broker made up."""
+    return ClusterIdZNode.decode(drive.tree.get(ClusterIdZNode.path()).data)
+
+
 async def test_metadata_is_what_the_controller_told(drive):
     await update(
         drive,
@@ -168,6 +174,7 @@ async def test_metadata_is_what_the_controller_told(drive):
 
     assert await ask(drive, "orders", "__consumer_offsets") == MetadataResponse(
         brokers=NODES,
+        cluster_id=cluster_id(drive),
         controller_id=1,
         topics=(
             MetadataTopic(
@@ -259,12 +266,16 @@ async def test_offline_replicas_are_listed_and_no_error(drive):
 
 async def test_the_controller_is_named_while_it_is_alive(drive):
     described = await drive.ask(2, DescribeCluster(), DescribeClusterResponse)
-    assert described == DescribeClusterResponse(controller_id=1, brokers=NODES)
+    assert described == DescribeClusterResponse(
+        cluster_id=cluster_id(drive), controller_id=1, brokers=NODES
+    )
 
     await update(drive, brokers=[broker(2)])
 
     described = await drive.ask(2, DescribeCluster(), DescribeClusterResponse)
-    assert described == DescribeClusterResponse(controller_id=NO_BROKER, brokers=NODES[1:2])
+    assert described == DescribeClusterResponse(
+        cluster_id=cluster_id(drive), controller_id=NO_BROKER, brokers=NODES[1:2]
+    )
     assert (await ask(drive)).controller_id == NO_BROKER
 
 

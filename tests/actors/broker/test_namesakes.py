@@ -3,7 +3,7 @@
 import pytest
 
 from actors.broker.log.identity import FILE, read_topic_id
-from actors.node import node_name
+from actors.names import node_name
 from tests.support.data import produce, values_on
 from tests.support.drive import Drive
 

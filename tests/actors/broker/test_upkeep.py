@@ -274,7 +274,7 @@ async def test_a_log_that_cannot_be_compacted_is_passed_over_and_the_others_have
     await write(drive, sales, *pairs)
     await drive.sim.sleep(2 * MINUTE_MS)
 
-    assert set(drive.node(2).replica_manager._hosting.logs.uncleanable) == {ORDERS}
+    assert set(drive.node(2).replica_manager.hosting.logs.uncleanable) == {ORDERS}
     assert len(batches_on(drive, 2, orders)) == 12
     assert len(batches_on(drive, 2, sales)) < 12
     assert drive.of(LogDirWentOffline) == drive.of(ActorCrashed) == []

@@ -4,7 +4,7 @@ import pytest
 
 from actors.client.admin import Admin
 from actors.cluster import SimulatedCluster
-from actors.node import node_name
+from actors.names import node_name
 from wire.admin import ElectionType, ListPartitionReassignmentsResponse
 from wire.codec import encode
 from wire.configs import (

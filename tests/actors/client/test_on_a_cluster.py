@@ -6,7 +6,7 @@ from actors.client.config import ConsumerConfig, ProducerConfig
 from actors.client.consumer import Consumer
 from actors.client.producer import Producer
 from actors.cluster import SimulatedCluster
-from actors.node import node_name
+from actors.names import node_name
 from runtime.simulation.simulator import Simulator, run
 from wire.ids import TopicPartition
 

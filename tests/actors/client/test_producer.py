@@ -10,8 +10,8 @@ from actors.client.errors import BufferExhausted, ClientClosed, DeliveryTimedOut
 from actors.client.memory import Memory
 from actors.client.partitioner import partition_of_key
 from actors.config import BadConfig
+from runtime.clock import RealClock, real_trace
 from runtime.network import Endpoint, MemoryTransport
-from runtime.real import RealClock, real_trace
 from tests.actors.client.brokers import DONE_AND_LOST, LOST, ORDERS_0, ORDERS_1, FakeBrokers
 from wire.data import Produce, ProduceResponse, ProduceResult
 from wire.errors import (

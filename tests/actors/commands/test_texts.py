@@ -6,10 +6,10 @@ import pytest
 
 from actors.client.subscription import ConsumerRecord
 from actors.commands.consume import Printer
-from actors.commands.consumer_groups import group_table
+from actors.commands.consumer_groups import group_table, member_table, state_table
 from actors.commands.produce import pair_of
 from actors.commands.topics import heading, partition_line
-from actors.operations.groups import GroupDescription, GroupOffset
+from actors.operations.groups import GroupDescription, GroupMember, GroupOffset
 from actors.operations.operation import BadInput
 from actors.operations.topics import PartitionDescription, TopicDescription
 
@@ -90,5 +90,22 @@ def test_a_group_is_a_table_with_kafkas_columns():
     ]
     assert first == ["billing", "orders", "0", "2", "5", "3", "-", "-", "-"]
     assert second == ["billing", "orders", "1", "0", "-", "-", "-", "-", "-"]
+    unread = GroupDescription(
+        "g", [GroupOffset("orders", 0, None, 5, None, "", "member-1", "/127.0.0.1", "me")]
+    )
+    assert group_table(unread)[1].split()[3:] == ["-", "5", "-", "member-1", "/127.0.0.1", "me"]
     starts = {each.index("orders") for each in group_table(group)[1:]}
     assert starts == {group_table(group)[0].index("TOPIC")}
+
+
+def test_members_and_a_state_are_tables_too():
+    members = [
+        GroupMember("m-1", None, "me", "/127.0.0.1", ["orders-0", "orders-1"]),
+        GroupMember("m-2", "static", "", "", []),
+    ]
+    group = GroupDescription("billing", [], "Stable", "consumer", "range", members)
+
+    _, first, second = (each.split() for each in member_table(group))
+    assert first == ["billing", "m-1", "-", "/127.0.0.1", "me", "2", "orders-0,orders-1"]
+    assert second == ["billing", "m-2", "static", "-", "-", "0", "-"]
+    assert state_table(group)[1].split() == ["billing", "range", "Stable", "2"]

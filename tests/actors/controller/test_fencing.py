@@ -110,7 +110,7 @@ async def test_a_deposed_controller_writes_nothing_resigns_and_says_so(sim, driv
     assert drive.tree.get(TopicZNode.path("orders")) == before
     assert [each[0] for each in written_by(drive, "broker-1")] == [Check(EPOCH, 1)]
     (failed,) = drive.of(ControllerEventFailed)  # its reads went well (B007)
-    assert failed.event == "Asked"
+    assert failed.event == "AlterPartitionReassignments"
     assert "/controller_epoch version 1 is not current" in failed.error
     reason = f"broker {winner} is the controller"
     assert drive.of(ControllerResigned) == [ControllerResigned(1, 1, reason)]

@@ -96,7 +96,7 @@ async def test_a_replica_that_is_taken_again_is_offline_no_more(drive):
     orders = await drive.create("orders", [2, 3])
     await drive.fail_disk(3, orders)
     assert drive.context.offline_dirs[3] == {orders: None}
-    drive.node(3).replica_manager._hosting.offline.clear()  # somebody has mended the disk
+    drive.node(3).replica_manager.hosting.offline.clear()  # somebody has mended the disk
     drive.forget()
 
     kind = LogDirEventNotificationZNode

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from actors.controller.context import ControllerContext
-from actors.node import node_name
+from actors.names import node_name
 from runtime.network import Disconnected
 from tests.support.data import produce, values_on
 from tests.support.drive import Drive

@@ -4,7 +4,7 @@ import asyncio
 
 from actors.coordinator.offsets import partition_for
 from actors.coordinator.records import OFFSETS_TOPIC, decode_changes
-from actors.node import node_name
+from actors.names import node_name
 from tests.support.data import batches_on
 from tests.support.drive import Drive
 from wire.errors import ApiError
@@ -27,10 +27,10 @@ class Shop:
     """A cluster with a topic, and groups that read it."""
 
     @classmethod
-    async def open(cls, sim, **overrides):
+    async def open(cls, sim, watch=None, **overrides):
         shop = cls()
         shop.sim = sim
-        shop.drive = await Drive.start(sim, overrides=SAFE | overrides)
+        shop.drive = await Drive.start(sim, overrides=SAFE | overrides, watch=watch)
         shop.cluster = shop.drive.cluster
         shop.admin = shop.cluster.admin()
         shop.shard = TopicPartition(OFFSETS_TOPIC, partition_for(GROUP, PARTITIONS))

@@ -10,7 +10,7 @@ import pytest
 from actors.broker.replica_manager import LogDirFailed
 from actors.controller.channel import TIMEOUT_MS
 from actors.coordinator.records import OFFSETS_TOPIC
-from actors.node import node_name
+from actors.names import node_name
 from tests.actors.coordinator.shop import ORDERS, Diary, Shop
 from wire.errors import ApiError, ErrorCode
 from wire.trace import GroupOffsetsUnloaded, RecordsAppended

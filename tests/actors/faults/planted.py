@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from actors.cluster import SimulatedCluster
 from actors.faults.invariant import Commit, Invariant
 from actors.faults.watched import Watched
-from actors.node import node_name
+from actors.names import node_name
 from runtime.keeper import Create, Delete, Operation, Set
 from runtime.simulation.simulator import Simulator
 from tests.simulation.chaos import BROKERS, STEPS, WEATHER, Chaos

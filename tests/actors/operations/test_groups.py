@@ -6,6 +6,7 @@ from actors.operations.given import Nothing
 from actors.operations.groups import (
     GroupGiven,
     ResetGiven,
+    delete_group,
     describe_group,
     list_groups,
     reset_offsets,
@@ -15,6 +16,7 @@ from wire.errors import ErrorCode, UnknownTopicOrPartition, exception_of
 from wire.ids import TopicPartition
 
 ORDERS_0, ORDERS_1 = TopicPartition("orders", 0), TopicPartition("orders", 1)
+NonEmptyGroup = exception_of(ErrorCode.NON_EMPTY_GROUP)
 GroupIdNotFound = exception_of(ErrorCode.GROUP_ID_NOT_FOUND)
 
 
@@ -76,6 +78,46 @@ async def test_a_partition_without_a_leader_has_no_lag_and_does_not_hold_up_the_
     described = await describe_group(billing, GroupGiven(group="billing"))
 
     assert [each.lag for each in described.offsets] == [3, None]
+
+
+async def test_members_are_described_with_what_they_read(billing):
+    async with billing.consumer(group_id="billing", client_id="me") as consumer:
+        consumer.subscribe(["orders"])
+        while not consumer.assignment:
+            await consumer.poll(100)
+
+        described = await describe_group(billing, GroupGiven(group="billing"))
+        with pytest.raises(NonEmptyGroup, match="stop its members"):
+            await reset(billing, to="latest", execute=True)
+        with pytest.raises(NonEmptyGroup):
+            await delete_group(billing, GroupGiven(group="billing"))
+
+    (member,) = described.members
+    assert (described.state, described.protocol) == ("Stable", "range")
+    assert (member.client_id, member.partitions) == ("me", ["orders-0", "orders-1"])
+    assert {each.member_id for each in described.offsets} == {member.member_id}
+
+
+async def test_who_has_committed_nothing_yet_is_described_too(billing):
+    async with billing.consumer(group_id="new", auto_offset_reset="earliest") as consumer:
+        consumer.subscribe(["orders"])
+        while not consumer.assignment:
+            await consumer.poll(100)
+
+        described = await describe_group(billing, GroupGiven(group="new"))
+
+    assert [(each.current_offset, each.log_end_offset, each.lag) for each in described.offsets] == [
+        (None, 5, None),
+        (None, 0, None),
+    ]
+
+
+async def test_a_group_that_nobody_is_in_can_be_deleted(billing):
+    await delete_group(billing, GroupGiven(group="billing"))
+
+    assert (await list_groups(billing, Nothing())).groups == ()
+    with pytest.raises(GroupIdNotFound):
+        await delete_group(billing, GroupGiven(group="billing"))
 
 
 async def test_a_group_that_is_not_there_is_told_with_those_that_are(billing):

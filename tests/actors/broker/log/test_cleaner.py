@@ -23,9 +23,11 @@ from runtime.disk import RealDisk
 from runtime.files import Disk, DiskFull
 from runtime.simulation.disk import SimulatedDisk
 from tests.actors.broker.log.test_checkpoints import FragileDisk, at_every_step
+from tests.support.packed import packed
 from tests.wire.kafka_python import MemoryRecords
 from tests.wire.strategies import fixed
-from wire.errors import CorruptRecordBatch, UnsupportedCompressionType
+from wire.errors import CorruptRecordBatch
+from wire.packing import Compression
 from wire.records import (
     Attributes,
     Record,
@@ -83,7 +85,12 @@ class SmallLog:
         self.end = 0
         self._log: Log | None = None
 
-    def append(self, *segment: Sequence[tuple[Any, ...]], attributes: int = 0) -> None:
+    def append(
+        self,
+        *segment: Sequence[tuple[Any, ...]],
+        attributes: int = 0,
+        codec: Compression = Compression.NONE,
+    ) -> None:
         """One segment more, of these batches."""
         self.close()
         with closing(self.disk.open(path(self.end), create=True)) as file:
@@ -91,7 +98,7 @@ class SmallLog:
                 data = encode_batch(
                     records(self.end, batch), attributes=attributes, partition_leader_epoch=0
                 )
-                file.append(data)
+                file.append(packed(data, codec) if codec else data)
                 self.end += len(batch)
 
     @property
@@ -193,6 +200,16 @@ class TestWhatIsKept:
         assert after.base_timestamp_ms == before.base_timestamp_ms
         assert after.max_timestamp_ms == 70
         assert [each.timestamp_ms for each in decode_records(log.batches()[0])] == [70, 60]
+
+    @pytest.mark.parametrize("codec", list(Compression))
+    async def test_records_that_are_packed_are_compacted_and_stay_packed(self, log, codec):
+        log.append([("a", "1"), ("b", "1"), ("a", "2")], codec=codec)
+        log.append([("z", "0")])
+
+        await log.clean()
+
+        assert log.contents() == [(1, "b", "1"), (2, "a", "2"), (3, "z", "0")]
+        assert log.batches()[0].header.compression is codec
 
     async def test_other_peoples_reader_reads_what_is_left(self, log):
         log.append([("a", "1", 50), ("b", "2", 90), ("a", "3", 70)])
@@ -397,14 +414,14 @@ class TestWhatCannotBeCleaned:
         assert [segment.file.read_at(0, segment.size) for segment in log.segments] == before
         assert log.disk.list(FOLDER) == names
 
-    async def test_records_that_are_packed(self, log):
+    async def test_records_that_are_packed_wrongly(self, log):
         log.append([("a", "1"), ("a", "2")])
         log.append([("a", "3")])
         data = encode_batch(records(0, [("a", "1"), ("a", "2")]))
         data[22] |= 1  # gzip, says the attribute
         rewrite(log, 0, with_crc(data))
 
-        await self.check_unchanged(log, UnsupportedCompressionType)
+        await self.check_unchanged(log, CorruptRecordBatch)
 
     async def test_a_bit_that_rotted(self, log):
         log.append([("a", "1"), ("a", "2")])

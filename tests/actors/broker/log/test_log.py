@@ -36,12 +36,13 @@ from tests.actors.broker.log.logs import (
     read_all,
     with_attributes,
 )
+from tests.support.packed import packed
 from tests.wire.kafka_python import MemoryRecords
 from wire.errors import CorruptRecordBatch, InvalidRecord, MessageTooLarge, OffsetOutOfRange
 from wire.ids import NO_TIMESTAMP_MS, LeaderEpoch, Offset
+from wire.packing import Compression
 from wire.records import (
     Attributes,
-    Compression,
     Record,
     batches,
     encode_batch,
@@ -168,7 +169,7 @@ class TestAppendAsLeader:
         with pytest.raises(InvalidRecord, match="2 records at 6 offsets"):
             log.append_as_leader(encode_batch(records), EPOCH, NOW_MS)
 
-    @pytest.mark.parametrize("attributes", [Attributes.CONTROL, 5, 6, 7])
+    @pytest.mark.parametrize("attributes", [Attributes.CONTROL, 1, 2, 3, 4, 5, 6, 7])
     @pytest.mark.parametrize("policy", list(CleanupPolicy))
     def test_what_only_a_broker_may_write_or_nobody_can_unpack_is_refused(
         self, disk: Disk, attributes: int, policy: CleanupPolicy
@@ -179,7 +180,7 @@ class TestAppendAsLeader:
             log.append_as_leader(with_attributes(a_batch(b"a"), attributes), EPOCH, NOW_MS)
 
         assert log.log_end_offset == 0
-        log.append_as_leader(with_attributes(a_batch(b"a"), Compression.ZSTD), EPOCH, NOW_MS)
+        log.append_as_leader(packed(a_batch(b"a"), Compression.ZSTD), EPOCH, NOW_MS)
         log.abandon()
 
     def test_a_compacted_log_wants_keys(self, disk: Disk) -> None:

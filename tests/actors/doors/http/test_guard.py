@@ -9,7 +9,7 @@ from aiohttp import ClientSession, WSServerHandshakeError
 
 from actors.doors.http import guard
 from actors.doors.http.server import HttpServer
-from runtime.real import RealClock
+from runtime.clock import RealClock
 from tests.support.fake_source import FakeSource, served
 
 TOKEN = "o pen;ses\u00e4me"  # with all that a cookie must quote

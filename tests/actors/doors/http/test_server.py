@@ -2,7 +2,7 @@ import pytest
 
 from actors.doors.http.server import HttpServer, PortTaken
 from actors.view import ClusterView
-from runtime.real import RealClock
+from runtime.clock import RealClock
 from tests.support.fake_source import FakeSource, partition, served, view_of
 
 
