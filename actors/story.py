@@ -24,6 +24,7 @@ from wire.trace import (
     ElectionFailed,
     FaultHealed,
     FaultInjected,
+    GroupStateChanged,
     IsrChanged,
     LeaderElected,
     LogDirWentOffline,
@@ -49,7 +50,7 @@ class StoryEvent(Struct, frozen=True):
 
     id: int  # the trace's; a summary has that of its first part, negated
     time_ms: int
-    kind: str  # election, isr, broker, controller, fault, topic, move, session, disk
+    kind: str  # election, isr, broker, controller, fault, topic, move, session, disk, group
     level: str  # good, info, warning, bad
     text: str
     broker: int = -1
@@ -339,6 +340,17 @@ def _not_created(_: Teller, stamp: Stamp, event: TopicNotCreated) -> StoryEvent:
     return _event(stamp, "topic", "warning", text, topic=event.topic)
 
 
+def _group(_: Teller, stamp: Stamp, event: GroupStateChanged) -> StoryEvent | None:
+    said = {
+        "PreparingRebalance": f"has its members join again: {event.reason}",
+        "Stable": f"shares out among {event.members}, in generation {event.generation}",
+        "Empty": "has no members left",
+    }.get(event.state)
+    if said is None:
+        return None
+    return _event(stamp, "group", "info", f"group {event.group:.80} {said}", _number(stamp.node))
+
+
 def _crashed(_: Teller, stamp: Stamp, event: ActorCrashed) -> StoryEvent:
     text = f"{event.actor} crashed, which is a bug: {event.error}"
     return _event(stamp, "broker", "bad", text, _number(stamp.node))
@@ -364,5 +376,6 @@ TELLERS: Final[dict[type[TraceEvent], Callable[..., StoryEvent | None]]] = {
     TopicNotCreated: _not_created,
     LogDirWentOffline: _disk,
     LogTruncated: _truncated,
+    GroupStateChanged: _group,
     ActorCrashed: _crashed,
 }

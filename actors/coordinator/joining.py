@@ -13,7 +13,13 @@ from actors.config import BrokerConfig
 from actors.coordinator.events import PendingDue
 from actors.coordinator.group import FencedInstanceId, Group, Member, UnknownMemberId
 from actors.coordinator.group_states import COMPLETING, EMPTY, PREPARING, STABLE
-from actors.coordinator.rebalancing import After, AppendGroup, RebalanceInProgress, Rebalancing
+from actors.coordinator.rebalancing import (
+    MOST_LETTERS,
+    After,
+    AppendGroup,
+    RebalanceInProgress,
+    Rebalancing,
+)
 from actors.coordinator.shards import Shard
 from runtime.world import World
 from wire.errors import ErrorCode, InvalidRequest, exception_of
@@ -248,6 +254,6 @@ class Joining:
                 member.member_id,
                 member.group_instance_id or "",
                 member.client_id,
-                request.reason or "",
+                (request.reason or "")[:MOST_LETTERS],
             )
         )

@@ -29,6 +29,7 @@ from wire.groups import JoinedMember, JoinGroupResponse, SyncGroupResponse
 from wire.message import Message
 from wire.trace import GroupMemberLeft, GroupStateChanged
 
+MOST_LETTERS: Final = 255  # of a reason in the trace: clients may say what they like (KIP-800)
 NEW_MEMBER_TIMEOUT_MS: Final = 300_000  # as Kafka's: for who waits in its first rebalance
 
 RebalanceInProgress: Final = exception_of(ErrorCode.REBALANCE_IN_PROGRESS)
@@ -133,7 +134,13 @@ class Rebalancing:
         self.refuse(member, UnknownMemberId(f"It {reason}."))
         instance = member.group_instance_id or ""
         self._world.trace(
-            GroupMemberLeft(group.group_id, group.generation_id, member.member_id, instance, reason)
+            GroupMemberLeft(
+                group.group_id,
+                group.generation_id,
+                member.member_id,
+                instance,
+                reason[:MOST_LETTERS],
+            )
         )
 
     def refuse(self, member: Member, error: ApiError) -> None:
@@ -228,7 +235,7 @@ class Rebalancing:
                 former.value,
                 state.value,
                 len(group.members),
-                reason,
+                reason[:MOST_LETTERS],
             )
         )
 

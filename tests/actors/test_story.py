@@ -8,6 +8,7 @@ from actors.conditions import isr, leader
 from actors.story import FEW, TELLERS, StoryEvent, Teller, condensed, listen
 from wire.trace import (
     FaultInjected,
+    GroupStateChanged,
     IsrChanged,
     LeaderElected,
     NodeStopped,
@@ -83,6 +84,21 @@ def test_faults_and_brokers_are_told_by_their_numbers(event, text):
 
     assert told is not None
     assert told.text == text
+
+
+@pytest.mark.parametrize(
+    ("state", "text"),
+    [
+        ("PreparingRebalance", "group billing has its members join again: a joins"),
+        ("Stable", "group billing shares out among 2, in generation 7"),
+        ("Empty", "group billing has no members left"),
+        ("CompletingRebalance", None),
+    ],
+)
+def test_what_a_group_does_is_told(state, text):
+    told = Teller().tell(STAMP, GroupStateChanged("billing", 7, "Stable", state, 2, "a joins"))
+
+    assert (told and told.text) == text
 
 
 def test_a_connection_is_no_news():

@@ -22,7 +22,7 @@ SESSION_MS = 3_000
 PARTITIONS = 4
 RECORDS = 100
 LIMIT_S = 90
-KINDS = ("confluent-kafka", "kafka-python", "aiokafka")
+KINDS = ("confluent-kafka", "kafka-python", "aiokafka", "kcat")
 
 
 class Party:

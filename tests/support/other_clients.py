@@ -12,6 +12,8 @@ import threading
 import time
 import warnings
 from collections.abc import Callable
+from queue import Empty, SimpleQueue
+from subprocess import PIPE, Popen
 
 from aiokafka import AIOKafkaConsumer
 from aiokafka import ConsumerRebalanceListener as AioListener
@@ -22,6 +24,8 @@ with warnings.catch_warnings():  # it reads its own files in a way that will go
     warnings.simplefilter("ignore")
     from kafka import ConsumerRebalanceListener, KafkaConsumer
     from kafka.errors import KafkaError as PythonError
+
+from tests.support.kcat import ensure_kcat
 
 SESSION_MS = 6_000
 HEARTBEAT_MS = 500
@@ -148,7 +152,67 @@ class Aiokafka:
         self._loop.close()
 
 
-CLIENTS = {"confluent-kafka": Confluent, "kafka-python": KafkaPython, "aiokafka": Aiokafka}
+class Kcat:
+    """kcat, a process of its own: it commits by itself, from time to time and when it ends."""
+
+    failures = ()
+
+    def __init__(self, bootstrap: str, group: str, topic: str, on_assigned: Callable[[], None]):
+        self._on_assigned = on_assigned
+        self._records: SimpleQueue[Records] = SimpleQueue()
+        settings = {
+            "auto.offset.reset": "earliest",
+            "session.timeout.ms": SESSION_MS,
+            "heartbeat.interval.ms": HEARTBEAT_MS,
+        }
+        given = [part for key, value in settings.items() for part in ("-X", f"{key}={value}")]
+        self._process = Popen(
+            (
+                ensure_kcat(),
+                "-b",
+                bootstrap,
+                *given,
+                "-u",
+                "-f",
+                "%t %p %o %s\n",
+                "-G",
+                group,
+                topic,
+            ),
+            stdout=PIPE,
+            stderr=PIPE,
+            text=True,
+        )
+        for work in (self._read, self._hear):
+            threading.Thread(target=work, daemon=True).start()
+
+    def poll(self) -> Records:
+        try:
+            return self._records.get(timeout=POLL_MS / 1_000)
+        except Empty:
+            return []
+
+    def close(self) -> None:
+        self._process.terminate()
+        self._process.wait()
+
+    def _read(self) -> None:
+        for line in self._process.stdout or ():
+            topic, partition, offset, value = line.split()
+            self._records.put([((topic, int(partition)), int(offset), value.encode())])
+
+    def _hear(self) -> None:
+        for line in self._process.stderr or ():
+            if "assigned:" in line and "revoked" not in line:
+                self._on_assigned()
+
+
+CLIENTS = {
+    "confluent-kafka": Confluent,
+    "kafka-python": KafkaPython,
+    "aiokafka": Aiokafka,
+    "kcat": Kcat,
+}
 
 
 def main() -> None:
@@ -166,7 +230,7 @@ def main() -> None:
                     "polled", records=[(*at, offset, text.decode()) for at, offset, text in records]
                 )
             positions |= {at: offset + 1 for at, offset, _ in records}
-            if positions:
+            if positions and hasattr(client, "commit"):
                 wanted, positions = positions, {}
                 _commit(client, wanted, failures)
         except failures as error:

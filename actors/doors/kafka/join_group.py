@@ -29,11 +29,15 @@ def serve(call: Call) -> None:
         protocols=tuple(JoinProtocol(each.name, each.metadata) for each in request.protocols),
         reason=getattr(request, "reason", None),
         client_id=call.header.client_id or "",
-        client_host="/" + call.reception.source.rpartition(":")[0],  # as Java writes an address
+        client_host=f"/{_host(call.reception.source)}",  # as Java writes an address
         requires_known_member_id=call.version >= _KNOWS_ITS_ID,
         supports_skipping_assignment=call.version >= _MAY_SKIP,
     )
     call.ask(wanted, lambda response: _answer(call, response))
+
+
+def _host(source: str) -> str:
+    return source.rpartition(":")[0] or source
 
 
 def _answer(call: Call, response: JoinGroupResponse) -> None:

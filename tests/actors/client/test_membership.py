@@ -154,6 +154,21 @@ async def test_what_poll_returned_is_committed_by_itself(sim, shop):
     assert [await shop.committed(each) for each in ORDERS] == [RECORDS // 2 + 1] * 2
 
 
+async def test_who_was_lost_commits_nothing_by_itself(sim, shop):
+    """Others may have come and gone since, and have committed more."""
+    await write(shop)
+    reader = a_reader(shop, commits=False, enable_auto_commit=True, auto_commit_interval_ms=60_000)
+    await sim.until(lambda: len(reader.seen) == RECORDS)
+    reader._task.cancel()
+    await sim.until(lambda: shop.drive.of(GroupMemberLeft))
+
+    reader._task = asyncio.create_task(reader._read())
+    await sim.until(lambda: len(reader.assigned) == 2)
+
+    assert [await shop.committed(each) for each in ORDERS] == [None, None]
+    await sim.until(lambda: len(reader.seen) == 2 * RECORDS)
+
+
 async def test_auto_commit_works_without_a_membership_too(sim, shop):
     await write(shop)
     async with shop.group(

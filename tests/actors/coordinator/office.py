@@ -71,7 +71,7 @@ class ScriptedReplicaManager(Actor):
         self.append_error = self.read_error = NONE
         self.appends_despite_error = False
         self.max_message_bytes = 1 << 20
-        self.is_holding_appends = self.is_holding_reads = False
+        self.is_holding_appends = self.is_holding_reads = self.is_holding_looks = False
         self.held = []
         self.cache = MetadataCache("INTERNAL")
 
@@ -82,7 +82,8 @@ class ScriptedReplicaManager(Actor):
         match message:
             case AwaitMetadata():
                 assert message.timeout_ms == 0
-                message.done(message.holds(self.cache))
+                holds = message.holds(self.cache)
+                self._answer(lambda: message.done(holds), self.is_holding_looks)
             case AppendRecords():
                 self.appends.append(message)
                 result = self._append(message)
