@@ -96,13 +96,7 @@ class Node:
             lambda: self._administrator.ref.tell(AutoCreateTopics((OFFSETS_TOPIC,))),
         )
         self.replica_manager.coordinator = coordinator.ref
-        transactions = TransactionCoordinator(
-            world,
-            config,
-            self.replica_manager.ref,
-            lambda: self._administrator.ref.tell(AutoCreateTopics((TRANSACTIONS_TOPIC,))),
-            node_name,
-        )
+        transactions = self._made_transactions()
         self.replica_manager.transactions = coordinator.transactions = transactions.ref
         watcher = ConfigWatcher(world, config, self.controller.ref, self.replica_manager.ref)
         self._registration = Registration(
@@ -121,6 +115,15 @@ class Node:
             "config-watcher": watcher,
             "registration": self._registration,
         }
+
+    def _made_transactions(self) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            self.world,
+            self.config,
+            self.replica_manager.ref,
+            lambda: self._administrator.ref.tell(AutoCreateTopics((TRANSACTIONS_TOPIC,))),
+            node_name,
+        )
 
     @property
     def address(self) -> str:

@@ -4,7 +4,6 @@ Rule: a marker is answered once all in-sync replicas have it, each partition by 
 were committed in the transaction count from then on: the group's coordinator is told first.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Final
 
@@ -12,6 +11,7 @@ from actors.administration.auto_topics import OFFSETS_TOPIC
 from actors.asked import Asked
 from actors.broker.leading import ALL, Leading
 from actors.broker.local import TransactionEnded
+from runtime.ref import Receiver
 from wire.data import ProduceResult
 from wire.errors import ErrorCode
 from wire.markers import Marker, encode_marker
@@ -24,11 +24,14 @@ from wire.transactions import (
 )
 
 TIMEOUT_MS: Final = 30_000  # as request.timeout.ms, which Kafka's brokers use for it
-Tell = Callable[[TransactionEnded], None]
 
 
 async def write_markers(
-    leading: Leading, asked: Asked, request: WriteTxnMarkers, now_ms: int, tell: Tell
+    leading: Leading,
+    asked: Asked,
+    request: WriteTxnMarkers,
+    now_ms: int,
+    coordinator: Receiver | None,
 ) -> None:
     """Append them, and answer when all are as safe as can be."""
     results: dict[int, TxnMarkerResult] = {}
@@ -39,9 +42,9 @@ async def write_markers(
         results[number] = TxnMarkerResult(producer_id=marker.producer_id, partitions=partitions)
         for each in written:
             is_ended = each.error_code is ErrorCode.NONE
-            if is_ended and each.partition.topic == OFFSETS_TOPIC:
+            if is_ended and each.partition.topic == OFFSETS_TOPIC and coordinator is not None:
                 producer, is_committed = marker.producer_id, marker.is_committed
-                tell(TransactionEnded(each.partition, producer, is_committed))
+                coordinator.tell(TransactionEnded(each.partition, producer, is_committed))
         if len(results) == len(request.markers):
             found = tuple(results[each] for each in range(len(results)))
             asked.answer(WriteTxnMarkersResponse(markers=found))

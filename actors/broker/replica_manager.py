@@ -31,14 +31,14 @@ from actors.broker.in_sync import (
     TellIsrChanges,
 )
 from actors.broker.leading import Leading, LogDirOffline, ProduceOver
-from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords, TransactionEnded
+from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
 from actors.broker.log_dirs import describe_log_dirs
 from actors.broker.metadata import AwaitMetadata, MetadataCache, MetadataWaits, WaitOver
 from actors.broker.meters import Meters
 from actors.broker.missing_topics import describe_or_create
 from actors.broker.offset_queries import ends_of_epochs, list_offsets
 from actors.broker.registration import Registered
-from actors.broker.replica import Proposal, Replica
+from actors.broker.replica import Replica
 from actors.broker.serving import FetchOver
 from actors.broker.settings import BrokerConfigChanged, Settings, TopicConfigChanged
 from actors.broker.truncation import Generation
@@ -55,13 +55,7 @@ from wire.admin_znodes import LogDirEventNotificationZNode
 from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata, UpdateMetadataResponse
 from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
 from wire.errors import ApiError, KafkaStorageError, UnsupportedVersion
-from wire.ids import (
-    UNKNOWN_BROKER_EPOCH,
-    BrokerEpoch,
-    BrokerId,
-    LeaderEpoch,
-    TopicPartition,
-)
+from wire.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from wire.metadata import DescribeCluster, Metadata, MetadataResponse
 from wire.trace import LogDirWentOffline
 from wire.transactions import WriteTxnMarkers
@@ -168,7 +162,7 @@ class ReplicaManager(Actor):
             self.cache,
             meters,
             after=self.after,
-            propose=self._propose,
+            propose=lambda proposal: self._in_sync.propose(proposal),  # noqa: PLW0108 - made later
             failed=self._on_storage_failure,
         )
         self._in_sync = InSync(
@@ -281,7 +275,9 @@ class ReplicaManager(Actor):
                 case Fetch():
                     self.leading.serving.fetch(asked, request)
                 case WriteTxnMarkers():
-                    await self._write_markers(asked, request)
+                    now_ms = self._world.clock.now_ms()
+                    await write_markers(self.leading, asked, request, now_ms, self.coordinator)
+                    self._upkeep.appended(at for each in request.markers for at in each.partitions)
                 case LeaderAndIsr():
                     self.fence.check(request)
                     new = () if is_learned else self.hosting.new_topics(request)
@@ -373,17 +369,6 @@ class ReplicaManager(Actor):
         if missing and self.administrator is not None:
             self.administrator.tell(AutoCreateTopics(missing))
         return response
-
-    async def _write_markers(self, asked: Asked, request: WriteTxnMarkers) -> None:
-        def tell(ended: TransactionEnded) -> None:
-            if self.coordinator is not None:
-                self.coordinator.tell(ended)
-
-        await write_markers(self.leading, asked, request, self._world.clock.now_ms(), tell)
-        self._upkeep.appended(at for marker in request.markers for at in marker.partitions)
-
-    def _propose(self, proposal: Proposal) -> None:
-        self._in_sync.propose(proposal)
 
     def _on_leadership(self, partition: TopicPartition, epoch: LeaderEpoch, is_led: bool) -> None:
         owners = {OFFSETS_TOPIC: self.coordinator, TRANSACTIONS_TOPIC: self.transactions}

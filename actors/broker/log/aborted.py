@@ -94,7 +94,7 @@ class AbortedTransactions:
         """Make the files of these segments say what is known; others go."""
         wanted: dict[Offset, list[AbortedEntry]] = {}
         ends = [*bases[1:], None]
-        for base, end in zip(bases, ends, strict=True):
+        for base, end in zip(bases, ends, strict=False):
             first = bisect_left(self._entries, base, key=_LAST) if base != bases[0] else 0
             last = None if end is None else bisect_left(self._entries, end, key=_LAST)
             if entries := self._entries[first:last]:

@@ -171,9 +171,9 @@ class ProducerMemory:
         except CorruptRecordBatch:
             newest, since = None, start
         self._indexes = None
+        self.states = ProducerStates() if newest is None else newest[0]
         if newest is None:
             self.note(start)  # else a later one would say that nobody wrote before it
-        self.states = ProducerStates() if newest is None else newest[0]
         self.aborted.cut(since)
         self.aborted.forget_before(start)
         return since
