@@ -11,6 +11,7 @@ from typing import Final, NamedTuple
 from wire.configs import AlterConfigOperation, ConfigChange
 from wire.errors import InvalidConfig, InvalidRequest
 
+RATIO: Final = "a number from 0 to 1"
 MAX_INT32: Final = 2**31 - 1
 MAX_INT64: Final = 2**63 - 1
 UNCLEAN: Final = "unclean.leader.election.enable"
@@ -85,7 +86,7 @@ def _ratio(default: str, *, broker_key: str) -> ConfigKey:
         text = value.strip()
         return text if _RATIO.fullmatch(text) and float(text) <= 1 else None
 
-    return ConfigKey(default, check, "a number from 0 to 1", broker_key=broker_key)
+    return ConfigKey(default, check, RATIO, broker_key=broker_key)
 
 
 _REPLICAS: Final = _matching(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from actors.cluster import Cluster
+from actors.cluster import Cluster, Door
 from actors.faults.history.checker import check_history
 from actors.faults.history.events import Acknowledged, AnyEvent, EndSeen, Polled, Positioned, Sent
 from tests.support.kafka_clients import ADMINISTRATORS, FAMILIES, AioKafka, Confluent, Kcat
@@ -188,6 +188,7 @@ async def test_clients_lose_nothing_while_leaders_and_controllers_die(cluster):
     for story in stories:
         await admin.create_topic(story.topic, partitions=PARTITIONS, replication_factor=3)
 
+    servers = cluster.bootstrap_servers
     async with asyncio.TaskGroup() as tasks:
         for client, story in zip(clients, stories, strict=True):
             produce = partial(client.produce, story.topic, story.records(), story.acknowledge)
@@ -202,10 +203,21 @@ async def test_clients_lose_nothing_while_leaders_and_controllers_die(cluster):
             for story in stories:
                 story.is_over.set()
 
+    assert cluster.bootstrap_servers == servers
     for client, story in zip(clients, stories, strict=True):
         assert story.acked > 3 * ACKED_BEFORE
         await read_back(cluster, client, story)
         assert check_history(story.events) == []
+
+
+async def test_clients_are_told_the_advertised_host(zookeeper):
+    hosts, door = zookeeper.hosts + zookeeper.chroot(), Door(advertised_host="localhost")
+    async with Cluster(1, zookeeper=hosts, door=door) as cluster:
+        servers = cluster.bootstrap_servers
+        assert servers.startswith("localhost:")
+        told = await asyncio.to_thread(Kcat(servers.replace("localhost", "127.0.0.1")).brokers)
+
+    assert told == {1: servers}
 
 
 def leader_of(cluster: Cluster, topic: str) -> int:

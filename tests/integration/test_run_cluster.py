@@ -4,6 +4,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 from pathlib import Path
 from urllib.request import urlopen
 
@@ -11,6 +12,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from actors.serve import STOPPING
+from tests.support.kcat import ensure_kcat
 from tests.support.processes import ROOT, Command, wait_for_end, zookeepers_in
 
 
@@ -49,6 +51,10 @@ def test_it_prints_a_table_the_page_and_what_to_try_and_stops_all_on_ctrl_c(tmp)
         with urlopen(page) as response:
             html = response.read().decode()
         java = java_of(tmp)
+        bootstrap = next(line for line in lines if "bootstrap" in line).split()[-1]
+        listed = subprocess.run(
+            [ensure_kcat(), "-b", bootstrap, "-L"], capture_output=True, check=True
+        )
 
         code, out, err = cluster.interrupt()
 
@@ -57,7 +63,10 @@ def test_it_prints_a_table_the_page_and_what_to_try_and_stops_all_on_ctrl_c(tmp)
     address = f"{registration['host']}:{registration['port']}"
     assert registration["version"] == 5
     assert registration["host"] == "127.0.0.1"
-    assert registration["endpoints"] == [f"INTERNAL://{address}"]
+    first, second = bootstrap.split(",")
+    assert registration["endpoints"] == [f"INTERNAL://{address}", f"KAFKA://{second}"]
+    for broker, server in ((1, first), (2, second)):
+        assert f"broker {broker} at {server}" in listed.stdout.decode()
     table = [line.split() for line in lines if line.startswith(" ")]
     assert ["2", address] in [row[:2] for row in table]
     assert sum("controller, epoch 1" in line for line in lines) == 1
@@ -303,6 +312,8 @@ def test_a_trace_is_written_where_it_was_asked_for(tmp):
         (("--load", "-1"), "'-1'"),
         (("--load", "0"), "'0' is not a number above 0"),
         (("--exit-after", "soon"), "'soon' is not a number above 0"),
+        (("--kafka-port", "65535"), "--kafka-port is 65535: there is no port 65536"),
+        (("--sasl-file", "/etc/nothing"), "the file of users /etc/nothing cannot be read"),
         (("--host", "0.0.0.0"), "0.0.0.0 is not loopback: a --token-file is needed"),
         (("--token-file", "/etc/nothing"), "the token file /etc/nothing cannot be read"),
         (("--nonsense",), "unrecognized arguments: --nonsense"),

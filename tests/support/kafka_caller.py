@@ -15,8 +15,11 @@ from kio.static.constants import EntityType
 
 from actors.doors.kafka.call import Api
 from actors.doors.kafka.header import skip_tags
+from actors.doors.kafka.shapes import uuid_of
 from actors.doors.kafka.table import APIS
 from runtime.simulation.simulator import Simulator
+from wire.ids import TopicPartition
+from wire.records import Record, encode_batch
 
 NAMES = {each.name: each for each in APIS}
 
@@ -117,6 +120,43 @@ class KafkaCaller:
     def heard(self, at: int, api: str, version: int) -> tuple[int, Any]:
         """What was heard as the so-manieth."""
         return understood(NAMES[api], version, self.line.heard[at])
+
+
+# --- what is often said ---------------------------------------------------------------------------
+
+ORDERS = TopicPartition("orders", 0)
+NOBODY = UUID(int=7)  # no topic has this id
+
+
+def batch(*times: int) -> bytes:
+    return bytes(
+        encode_batch([Record(offset=n, timestamp_ms=ms, value=b"v") for n, ms in enumerate(times)])
+    )
+
+
+async def produce(caller, records: bytes, topic: str = "orders", version: int = 3):
+    data = [{"index": 0, "records": records}]
+    answer = await caller.ask(
+        "Produce",
+        version,
+        acks=-1,
+        timeout=5_000,
+        topic_data=[{"name": topic, "partition_data": data}],
+    )
+    return answer.responses[0].partition_responses[0]
+
+
+def id_of(drive, topic: str = "orders") -> UUID:
+    return uuid_of(drive.node(1).replica_manager.cache.topic_ids[topic])
+
+
+async def offsets_of(caller, version: int, timestamp: int):
+    wanted = [{"partition_index": 0, "timestamp": timestamp}]
+    topics = [{"name": "orders", "partitions": wanted}]
+    answer = await caller.ask(
+        "ListOffsets", version, replica_id=-1, isolation_level=0, topics=topics
+    )
+    return answer.topics[0].partitions
 
 
 # --- anything that a client could say -------------------------------------------------------------

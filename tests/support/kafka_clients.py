@@ -320,6 +320,11 @@ class Kcat:
         lines = self._run("-L").decode().splitlines()
         return {line.split('"')[1] for line in lines if line.startswith("  topic ")}
 
+    def brokers(self) -> dict[int, str]:
+        """Where it was told that they are."""
+        lines = [line.split() for line in self._run("-L").decode().splitlines()]
+        return {int(each[1]): each[3] for each in lines if each[:1] == ["broker"]}
+
     def _run(self, *arguments: str, given: bytes = b"") -> bytes:
         done = subprocess.run(
             [*self._kcat, *arguments],

@@ -1,6 +1,6 @@
 """DeleteTopics: delete these, by their names or since version 6 by their ids.
 
-Rule: only the controller's broker does it. Who names a topic by its id is answered with the id.
+Rule: only the controller's broker does it. Since version 6 topics are answered with their ids.
 """
 
 from typing import Any, Final
@@ -26,7 +26,7 @@ def serve(call: Call) -> None:
 
 
 def _named(call: Call) -> tuple[list[str], dict[str, TopicId], list[TopicId]]:
-    """All names, the ids by which some were named, and the ids that nobody has."""
+    """All names, the ids of those that are there, and the ids that nobody has."""
     if call.version < _BY_ID:
         return list(call.request.topic_names), {}, []
     names: list[str] = []
@@ -39,8 +39,9 @@ def _named(call: Call) -> tuple[list[str], dict[str, TopicId], list[TopicId]]:
             unknown.append(topic_id)
             continue
         names.append(name or "")
-        if topic_id is not None:
-            ids[name or ""] = topic_id
+        known = topic_id or call.cluster.topic_ids.get(name or "")
+        if known is not None:
+            ids[name or ""] = known
     return names, ids, unknown
 
 

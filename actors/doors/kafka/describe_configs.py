@@ -6,6 +6,7 @@ tell, so clients ask that broker.
 
 from typing import Any, Final
 
+from actors.administration.topic_configs import BROKER_KEYS, MAX_INT32, RATIO, TOPIC_KEYS
 from actors.doors.kafka.call import Api, Call
 from wire.configs import (
     ConfigDescription,
@@ -19,7 +20,8 @@ from wire.configs import (
 from wire.errors import ErrorCode
 
 KNOWN: Final = frozenset(map(int, ConfigResourceType))
-_KINDS: Final = {"boolean": 1, "string": 2, "int": 3, "long": 5, "double": 6}  # config_type
+_BOOLEAN, _STRING, _INT, _LONG, _DOUBLE, _LIST = 1, 2, 3, 5, 6, 7  # config_type
+_KEYS: Final = {**BROKER_KEYS, **TOPIC_KEYS}
 _MOST_DIGITS: Final = 19  # of a long
 
 
@@ -77,19 +79,25 @@ def _entry(entry: ConfigEntry, with_synonyms: bool) -> dict[str, Any]:
         "config_source": int(entry.source),
         "is_sensitive": entry.is_sensitive,
         "synonyms": (own,) if with_synonyms else (),
-        "config_type": _kind(entry.value),
+        "config_type": _kind(entry.name, entry.value),
         "documentation": None,
     }
 
 
-def _kind(value: str | None) -> int:
-    """What a value looks like: we keep them as text, as ZooKeeper does."""
+def _kind(name: str, value: str | None) -> int:
+    """What a key may hold; of one that is not changed here, what its value looks like."""
+    key = _KEYS.get(name)
+    if key is not None and key.is_list:
+        return _LIST
     if value in {"true", "false"}:
-        return _KINDS["boolean"]
+        return _BOOLEAN
+    if key is not None and key.must_be == RATIO:
+        return _DOUBLE
     digits = (value or "").removeprefix("-")
     if not (digits.isascii() and digits.isdecimal() and len(digits) <= _MOST_DIGITS):
-        return _KINDS["string"]
-    return _KINDS["int"] if int(digits) < 2**31 else _KINDS["long"]
+        return _STRING
+    is_int = int(digits) <= MAX_INT32 if key is None else str(MAX_INT32) in key.must_be
+    return _INT if is_int else _LONG
 
 
 API: Final = Api(key=32, name="DescribeConfigs", least=1, most=4, serve=serve)
