@@ -24,7 +24,6 @@ from wire.markers import Marker, decode_marker
 from wire.packing import Compression
 from wire.records import (
     HEADER_BYTES,
-    Attributes,
     BatchHeader,
     Buffer,
     RecordBatch,
@@ -169,7 +168,7 @@ def _size(found: Sequence[RecordBatch]) -> int:
 def _markers_in(found: Sequence[RecordBatch]) -> Mapping[int, Marker]:
     markers = NO_MARKERS
     for number, batch in enumerate(found):
-        if batch.header.attributes & Attributes.CONTROL.value:
+        if batch.header.is_control:
             marker = decode_marker(batch)
             if marker is not None:
                 markers = {**markers, number: marker}
