@@ -59,6 +59,15 @@ from wire.groups import (
 )
 from wire.message import Message, PartitionResult, Request, TopicResult
 from wire.metadata import ApiVersionsResponse, Metadata, MetadataResponse, MetadataTopic
+from wire.transactions import (
+    AddPartitionsToTxn,
+    AddPartitionsToTxnResponse,
+    TxnMarkerResult,
+    TxnOffsetCommit,
+    TxnOffsetCommitResponse,
+    WriteTxnMarkers,
+    WriteTxnMarkersResponse,
+)
 
 Answer = Callable[[Message], None]
 
@@ -109,6 +118,8 @@ def refusal(request: Message, error: ApiError) -> Message:  # noqa: C901, PLR091
             return IncrementalAlterConfigsResponse(
                 resources=tuple(ConfigResult(each, code, why) for each in changed)
             )
+        case AddPartitionsToTxn() | TxnOffsetCommit() | WriteTxnMarkers():
+            return _refused_of_transaction(request, code, why)
         case AlterPartitionReassignments():
             return AlterPartitionReassignmentsResponse(error_code=code, error_message=why)
         case DescribeGroups():
@@ -126,6 +137,31 @@ def refusal(request: Message, error: ApiError) -> Message:  # noqa: C901, PLR091
         response = RESPONSE_OF.get(type(request), ApiVersionsResponse)
     refused: Message = response(error_code=code)
     return refused
+
+
+def _refused_of_transaction(
+    request: AddPartitionsToTxn | TxnOffsetCommit | WriteTxnMarkers, code: ErrorCode, why: str
+) -> Message:
+    """Of a transaction's partitions: the same for each."""
+    match request:
+        case AddPartitionsToTxn():
+            added = (PartitionResult(each, code, why) for each in request.partitions)
+            return AddPartitionsToTxnResponse(partitions=tuple(added))
+        case TxnOffsetCommit():
+            asked = (PartitionResult(each.partition, code, why) for each in request.partitions)
+            return TxnOffsetCommitResponse(partitions=tuple(asked))
+        case WriteTxnMarkers():
+            return WriteTxnMarkersResponse(
+                markers=tuple(
+                    TxnMarkerResult(
+                        producer_id=marker.producer_id,
+                        partitions=tuple(
+                            PartitionResult(each, code, why) for each in marker.partitions
+                        ),
+                    )
+                    for marker in request.markers
+                )
+            )
 
 
 def _refused_topics(

@@ -130,6 +130,15 @@ class BrokerConfig:
     producer_id_expiration_ms: int = _DAY_MS  # as 3.4; 2.8 went by transactional.id.expiration.ms
     producer_id_expiration_check_interval_ms: int = 600_000
     message_max_bytes: int = 1_048_588
+    # --- __transaction_state
+    transaction_state_log_num_partitions: int = 50
+    transaction_state_log_replication_factor: int = 3
+    transaction_state_log_min_isr: int = 2
+    transaction_state_log_segment_bytes: int = 100 << 20
+    transaction_max_timeout_ms: int = 900_000
+    transactional_id_expiration_ms: int = 7 * _DAY_MS
+    transaction_abort_timed_out_transaction_cleanup_interval_ms: int = 10_000
+    transaction_remove_expired_transaction_cleanup_interval_ms: int = 3_600_000
     # --- __consumer_offsets
     offsets_topic_num_partitions: int = 50
     offsets_topic_replication_factor: int = 3
@@ -235,6 +244,14 @@ _AT_LEAST: Final = {
     "log_cleaner_min_cleanable_ratio": 0,
     "log_cleaner_delete_retention_ms": 0,
     "log_segment_delete_delay_ms": 0,
+    "transaction_state_log_num_partitions": 1,
+    "transaction_state_log_replication_factor": 1,
+    "transaction_state_log_min_isr": 1,
+    "transaction_state_log_segment_bytes": 14,
+    "transaction_max_timeout_ms": 1,
+    "transactional_id_expiration_ms": 1,
+    "transaction_abort_timed_out_transaction_cleanup_interval_ms": 1,
+    "transaction_remove_expired_transaction_cleanup_interval_ms": 1,
     "producer_id_expiration_ms": 1,
     "producer_id_expiration_check_interval_ms": 1,
     "message_max_bytes": 0,
@@ -259,6 +276,10 @@ _AT_MOST: Final = {  # what a topic could not hold either
     "log_cleaner_min_cleanable_ratio": 1,
     "message_max_bytes": _MAX_INT32,
     "offsets_topic_segment_bytes": _MAX_INT32,
+    "transaction_state_log_min_isr": _MAX_INT32,
+    "transaction_state_log_segment_bytes": _MAX_INT32,
+    "transaction_max_timeout_ms": _MAX_INT32,
+    "group_min_session_timeout_ms": _MAX_INT32,
     "group_max_session_timeout_ms": _MAX_INT32,
     "group_initial_rebalance_delay_ms": _MAX_INT32,
     "group_max_size": _MAX_INT32,

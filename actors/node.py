@@ -9,7 +9,7 @@ from enum import Enum
 from functools import partial
 from typing import Final
 
-from actors.administration.auto_topics import OFFSETS_TOPIC
+from actors.administration.auto_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from actors.broker.administrator import Administrator, AutoCreateTopics, OfficeChanged
 from actors.broker.api import ROUTES, Api
 from actors.broker.config_watcher import ConfigWatcher
@@ -96,6 +96,8 @@ class Node:
             lambda: self._administrator.ref.tell(AutoCreateTopics((OFFSETS_TOPIC,))),
         )
         self.replica_manager.coordinator = coordinator.ref
+        transactions = self._made_transactions()
+        self.replica_manager.transactions = coordinator.transactions = transactions.ref
         watcher = ConfigWatcher(world, config, self.controller.ref, self.replica_manager.ref)
         self._registration = Registration(
             world,
@@ -107,12 +109,21 @@ class Node:
         self._actors = {
             "replica-manager": self.replica_manager,
             "group-coordinator": coordinator,
-            "transaction-coordinator": TransactionCoordinator(world, config),
+            "transaction-coordinator": transactions,
             "controller": self.controller,
             "administrator": self._administrator,
             "config-watcher": watcher,
             "registration": self._registration,
         }
+
+    def _made_transactions(self) -> TransactionCoordinator:
+        return TransactionCoordinator(
+            self.world,
+            self.config,
+            self.replica_manager.ref,
+            lambda: self._administrator.ref.tell(AutoCreateTopics((TRANSACTIONS_TOPIC,))),
+            node_name,
+        )
 
     @property
     def address(self) -> str:

@@ -55,7 +55,13 @@ def settings_of(brokers: int, overrides: Mapping[str, Any] | None) -> dict[str, 
     Groups' offsets are replicated as Kafka wants it, or as far as a small cluster can.
     """
     given = options_of(BrokerConfig, overrides or {}, own=OWN)
-    return {"offsets_topic_replication_factor": min(OFFSETS_REPLICAS, brokers), **given}
+    replicas = min(OFFSETS_REPLICAS, brokers)
+    return {
+        "offsets_topic_replication_factor": replicas,
+        "transaction_state_log_replication_factor": replicas,
+        "transaction_state_log_min_isr": min(2, replicas),
+        **given,
+    }
 
 
 class NodeCluster:

@@ -112,6 +112,32 @@ class GroupOffsetsLoaded(TraceEvent, frozen=True):
     took_us: int
 
 
+class TransactionStateChanged(TraceEvent, frozen=True):
+    """A transactional id is in another state, or its producer in another epoch."""
+
+    transactional_id: str
+    before: str
+    after: str
+    producer_id: int
+    producer_epoch: int
+
+
+class TransactionsLoaded(TraceEvent, frozen=True):
+    """A broker has read a partition of __transaction_state, and coordinates its transactions."""
+
+    partition: int
+    leader_epoch: int
+    transactional_ids: int
+
+
+class TransactionsUnloaded(TraceEvent, frozen=True):
+    """A broker no longer coordinates the transactions of a partition of __transaction_state."""
+
+    partition: int
+    leader_epoch: int
+    reason: str
+
+
 class ProducerIdsTaken(TraceEvent, frozen=True):
     """A broker has taken a block of producer ids, the last one included."""
 

@@ -92,6 +92,20 @@ CODES: Final[Mapping[str, int]] = {
     # transactions.py
     "InitProducerId": 800,
     "InitProducerIdResponse": 801,
+    "AddPartitionsToTxn": 802,
+    "AddPartitionsToTxnResponse": 803,
+    "AddOffsetsToTxn": 804,
+    "AddOffsetsToTxnResponse": 805,
+    "EndTxn": 806,
+    "EndTxnResponse": 807,
+    "TxnOffsetCommit": 808,
+    "TxnOffsetCommitResponse": 809,
+    "WriteTxnMarkers": 810,
+    "WriteTxnMarkersResponse": 811,
+    "DescribeTransactions": 812,
+    "DescribeTransactionsResponse": 813,
+    "ListTransactions": 814,
+    "ListTransactionsResponse": 815,
 }
 
 

@@ -58,6 +58,10 @@ class Attributes(IntFlag):
 
 
 _COMPRESSION_BITS: Final = 7
+# Bare numbers: these are asked of every batch, and to ask a flag takes longer than the rest.
+_LOG_APPEND_TIME: Final = int(Attributes.LOG_APPEND_TIME)
+_TRANSACTIONAL: Final = int(Attributes.TRANSACTIONAL)
+_CONTROL: Final = int(Attributes.CONTROL)
 _SEQUENCES: Final = 2**31  # after the last comes 0
 
 
@@ -132,17 +136,17 @@ class BatchHeader(Struct, frozen=True, gc=False):
     @property
     def is_log_append_time(self) -> bool:
         """Whether the broker's time stands for the producer's."""
-        return bool(self.attributes & Attributes.LOG_APPEND_TIME)
+        return bool(self.attributes & _LOG_APPEND_TIME)
 
     @property
     def is_transactional(self) -> bool:
         """Whether the records count only once their transaction commits."""
-        return bool(self.attributes & Attributes.TRANSACTIONAL)
+        return bool(self.attributes & _TRANSACTIONAL)
 
     @property
     def is_control(self) -> bool:
         """Whether the records are markers, not for applications."""
-        return bool(self.attributes & Attributes.CONTROL)
+        return bool(self.attributes & _CONTROL)
 
 
 class RecordBatch(Struct, frozen=True, gc=False):

@@ -29,6 +29,9 @@ from wire.broker_events import (
     RecordsAppended,
     ReplicaRoleChanged,
     TopicNotCreated,
+    TransactionsLoaded,
+    TransactionStateChanged,
+    TransactionsUnloaded,
 )
 from wire.controller_events import (
     BrokersChanged,
@@ -137,6 +140,9 @@ __all__ = [
     "TopicDeletionStep",
     "TopicNotCreated",
     "TraceEvent",
+    "TransactionStateChanged",
+    "TransactionsLoaded",
+    "TransactionsUnloaded",
     "TransitionRefused",
     "WatchFired",
     "ZNodeSkipped",

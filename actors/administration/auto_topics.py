@@ -12,10 +12,25 @@ from wire.admin import NewTopic
 from wire.errors import ErrorCode, InvalidTopic
 
 OFFSETS_TOPIC: Final = "__consumer_offsets"
+TRANSACTIONS_TOPIC: Final = "__transaction_state"
+INTERNAL_TOPICS: Final = frozenset({OFFSETS_TOPIC, TRANSACTIONS_TOPIC})  # coordinators write them
 
 
 def auto_topic(topic: str, config: BrokerConfig) -> NewTopic:
     """The topic as it shall be."""
+    if topic == TRANSACTIONS_TOPIC:
+        return NewTopic(
+            topic=topic,
+            num_partitions=config.transaction_state_log_num_partitions,
+            replication_factor=config.transaction_state_log_replication_factor,
+            configs=(
+                ("cleanup.policy", "compact"),
+                ("segment.bytes", str(config.transaction_state_log_segment_bytes)),
+                ("compression.type", "uncompressed"),
+                ("min.insync.replicas", str(config.transaction_state_log_min_isr)),
+                ("unclean.leader.election.enable", "false"),
+            ),
+        )
     if topic != OFFSETS_TOPIC:
         return NewTopic(
             topic=topic,

@@ -49,7 +49,16 @@ from wire.metadata import (
 from wire.observation import Observe, ObserveResponse
 from wire.parted import pack, unpack
 from wire.trace import FrameRefused
-from wire.transactions import InitProducerId
+from wire.transactions import (
+    AddOffsetsToTxn,
+    AddPartitionsToTxn,
+    DescribeTransactions,
+    EndTxn,
+    InitProducerId,
+    ListTransactions,
+    TxnOffsetCommit,
+    WriteTxnMarkers,
+)
 
 ROUTES: Final[Mapping[type[Message], str]] = {
     LeaderAndIsr: "replica-manager",
@@ -67,6 +76,14 @@ ROUTES: Final[Mapping[type[Message], str]] = {
     OffsetCommit: "group-coordinator",
     OffsetFetch: "group-coordinator",
     ListGroups: "group-coordinator",
+    WriteTxnMarkers: "replica-manager",
+    TxnOffsetCommit: "group-coordinator",
+    InitProducerId: "transaction-coordinator",
+    AddPartitionsToTxn: "transaction-coordinator",
+    AddOffsetsToTxn: "transaction-coordinator",
+    EndTxn: "transaction-coordinator",
+    DescribeTransactions: "transaction-coordinator",
+    ListTransactions: "transaction-coordinator",
     JoinGroup: "group-coordinator",
     SyncGroup: "group-coordinator",
     Heartbeat: "group-coordinator",
@@ -74,7 +91,6 @@ ROUTES: Final[Mapping[type[Message], str]] = {
     DescribeGroups: "group-coordinator",
     DeleteGroups: "group-coordinator",
     OffsetDelete: "group-coordinator",
-    InitProducerId: "transaction-coordinator",
     ControlledShutdown: "controller",
     ElectLeaders: "controller",
     AlterPartitionReassignments: "controller",

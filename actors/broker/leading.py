@@ -8,7 +8,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from actors.administration.auto_topics import OFFSETS_TOPIC
+from actors.administration.auto_topics import INTERNAL_TOPICS
 from actors.asked import Asked
 from actors.broker.deleting import DeleteRecordsOver, Deleting
 from actors.broker.durability import flush_demanded
@@ -140,7 +140,7 @@ class Leading:
         for partition, records in batches.items():
             try:
                 replica = self._written_to(partition, is_internal)
-                appended = self._append(replica, records, acks)
+                appended = self._append(replica, records, acks, is_internal)
             except KafkaStorageError as error:
                 results[partition] = _refused(partition, error)
                 self._meters.refused(error)
@@ -177,8 +177,8 @@ class Leading:
         return woken
 
     def _written_to(self, partition: TopicPartition, is_internal: bool) -> Replica:
-        if partition.topic == OFFSETS_TOPIC and not is_internal:
-            raise InvalidTopic(f"{OFFSETS_TOPIC} is written by coordinators only")
+        if partition.topic in INTERNAL_TOPICS and not is_internal:
+            raise InvalidTopic(f"{partition.topic} is written by coordinators only")
         return self.led(partition)
 
     def _wait(self, waiting: Waiting, timeout_ms: float) -> None:
@@ -202,13 +202,13 @@ class Leading:
             is_internal=True,
         )
 
-    def _append(self, replica: Replica, records: Buffer, acks: int) -> Appended:
+    def _append(self, replica: Replica, records: Buffer, acks: int, is_internal: bool) -> Appended:
         if replica.settings is None:
             raise NotLeaderOrFollower(f"{replica.partition}: its configuration is not read yet")
         in_sync, needed = len(replica.hosted.isr), replica.min_insync_replicas
         if acks == ALL and in_sync < needed:
             raise NotEnoughReplicas(f"{in_sync} in sync, and min.insync.replicas is {needed}")
-        appended = replica.append(records, self._world.clock.now_ms())
+        appended = replica.append(records, self._world.clock.now_ms(), is_internal=is_internal)
         if appended.is_duplicate:
             return appended
         self._meters.appended(appended.last_offset - appended.first_offset + 1, len(records))

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from wire.data import ProduceResult
 from wire.errors import ErrorCode
-from wire.ids import LeaderEpoch, Offset, TopicPartition
+from wire.ids import LeaderEpoch, Offset, ProducerId, TopicPartition
 
 
 @dataclass(frozen=True)
@@ -22,6 +22,15 @@ class AppendRecords:
     acks: int
     timeout_ms: int
     done: Callable[[ProduceResult], None]
+
+
+@dataclass(frozen=True)
+class TransactionEnded:
+    """Replica manager → group coordinator: offsets of this producer count now, or never will."""
+
+    partition: TopicPartition  # of __consumer_offsets
+    producer_id: ProducerId
+    is_committed: bool
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from wire.data import (
     EARLIEST_TIMESTAMP_MS,
     LATEST_TIMESTAMP_MS,
     MAX_TIMESTAMP_MS,
+    IsolationLevel,
     ListOffsets,
     ListOffsetsPartition,
     ListOffsetsResponse,
@@ -32,6 +33,7 @@ from wire.ids import (
 )
 
 Led = Callable[[TopicPartition, LeaderEpoch], Replica]
+EndOf = Callable[[Replica], Offset]
 
 
 def list_offsets(
@@ -39,10 +41,16 @@ def list_offsets(
 ) -> ListOffsetsResponse:
     """Which offsets belong to these times; a disk that failed is told of."""
     is_follower = request.replica_id >= 0
+    is_committed = request.isolation_level is IsolationLevel.READ_COMMITTED
+
+    def end_of(replica: Replica) -> Offset:
+        """The end that the asker may see."""
+        if is_follower:
+            return replica.log_end_offset
+        return replica.last_stable_offset if is_committed else replica.high_watermark
+
     return ListOffsetsResponse(
-        partitions=tuple(
-            _list_offset(each, led, failed, is_follower) for each in request.partitions
-        )
+        partitions=tuple(_list_offset(each, led, failed, end_of) for each in request.partitions)
     )
 
 
@@ -50,12 +58,12 @@ def _list_offset(
     asked: ListOffsetsPartition,
     led: Led,
     failed: Callable[[KafkaStorageError], None],
-    is_follower: bool,
+    end_of: EndOf,
 ) -> ListOffsetsResult:
     partition = asked.partition
     try:
         replica = led(partition, asked.current_leader_epoch)
-        offset, timestamp_ms = _find(replica, asked.timestamp_ms, is_follower)
+        offset, timestamp_ms = _find(replica, asked.timestamp_ms, end_of)
     except ApiError as error:
         if isinstance(error, KafkaStorageError):
             failed(error)
@@ -69,12 +77,12 @@ def _list_offset(
     )
 
 
-def _find(replica: Replica, timestamp_ms: int, is_follower: bool) -> tuple[Offset, int]:
+def _find(replica: Replica, timestamp_ms: int, end_of: EndOf) -> tuple[Offset, int]:
     if timestamp_ms == EARLIEST_TIMESTAMP_MS:
         return replica.log_start_offset, NO_TIMESTAMP_MS
-    end = replica.log_end_offset if is_follower else replica.high_watermark
+    end = end_of(replica)
     # As Kafka since KIP-207: a new leader may not know yet how far its predecessor was.
-    is_behind = end < replica.epoch_start_offset
+    is_behind = end < replica.log_end_offset and replica.high_watermark < replica.epoch_start_offset
     if timestamp_ms == LATEST_TIMESTAMP_MS:
         if is_behind:
             raise OffsetNotAvailable(f"{replica.partition}: the high watermark is not known yet")

@@ -20,6 +20,7 @@ from wire.data import (
     Fetch,
     FetchPartition,
     FetchResponse,
+    IsolationLevel,
 )
 from wire.errors import ErrorCode, exception_of
 from wire.ids import Offset, TopicPartition
@@ -53,6 +54,7 @@ class Reader:
         "changed",
         "epoch",
         "is_due",
+        "is_read_committed",
         "line",
         "pending",
         "replica_id",
@@ -63,6 +65,8 @@ class Reader:
 
     def __init__(self, request: Fetch, session_id: int = NO_SESSION) -> None:
         self.replica_id = request.replica_id
+        is_read_committed = request.isolation_level is IsolationLevel.READ_COMMITTED
+        self.is_read_committed = is_read_committed and not self.is_follower
         self.session_id = session_id
         self.epoch = 1  # of the next request
         self.line = Line()

@@ -152,6 +152,13 @@ class Replica:
         return ZERO if self.log is None else self.log.log_start_offset
 
     @property
+    def last_stable_offset(self) -> Offset:
+        """How far one may read who wants no record of an open transaction."""
+        if self.log is None:
+            return self.high_watermark
+        return self.log.last_stable_offset(self.high_watermark)
+
+    @property
     def latest_epoch(self) -> LeaderEpoch:
         """The newest epoch of which the log knows."""
         return NO_LEADER_EPOCH if self.log is None else self.log.epochs.latest_epoch
@@ -196,12 +203,14 @@ class Replica:
 
     # --- leading ----------------------------------------------------------------------------------
 
-    def append(self, records: Buffer, now_ms: int) -> Appended:
+    def append(self, records: Buffer, now_ms: int, *, is_internal: bool = False) -> Appended:
         """Append as leader; who had all before had all until it last asked."""
         end = self.log_end_offset
         for follower in self.followers.values():
             follower.note(end)
-        return self.opened().append_as_leader(records, self.leader_epoch, now_ms)
+        return self.opened().append_as_leader(
+            records, self.leader_epoch, now_ms, is_internal=is_internal
+        )
 
     def counted(self) -> set[BrokerId]:
         """Who counts for the high watermark: the ISR, and whoever is on its way in (B121).

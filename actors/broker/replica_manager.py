@@ -12,10 +12,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, assert_never
 
-from actors.administration.auto_topics import OFFSETS_TOPIC
+from actors.administration.auto_topics import OFFSETS_TOPIC, TRANSACTIONS_TOPIC
 from actors.asked import Asked, refusal
 from actors.broker.administrator import AutoCreateTopics
 from actors.broker.deleting import DeleteRecordsOver
+from actors.broker.ending import write_markers
 from actors.broker.fence import Fence
 from actors.broker.fetchers import Fetchers
 from actors.broker.fetching import Fetched
@@ -37,7 +38,7 @@ from actors.broker.meters import Meters
 from actors.broker.missing_topics import describe_or_create
 from actors.broker.offset_queries import ends_of_epochs, list_offsets
 from actors.broker.registration import Registered
-from actors.broker.replica import Proposal, Replica
+from actors.broker.replica import Replica
 from actors.broker.serving import FetchOver
 from actors.broker.settings import BrokerConfigChanged, Settings, TopicConfigChanged
 from actors.broker.truncation import Generation
@@ -54,15 +55,10 @@ from wire.admin_znodes import LogDirEventNotificationZNode
 from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata, UpdateMetadataResponse
 from wire.data import Fetch, ListOffsets, OffsetForLeaderEpoch, Produce
 from wire.errors import ApiError, KafkaStorageError, UnsupportedVersion
-from wire.ids import (
-    UNKNOWN_BROKER_EPOCH,
-    BrokerEpoch,
-    BrokerId,
-    LeaderEpoch,
-    TopicPartition,
-)
+from wire.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, BrokerId, LeaderEpoch, TopicPartition
 from wire.metadata import DescribeCluster, Metadata, MetadataResponse
 from wire.trace import LogDirWentOffline
+from wire.transactions import WriteTxnMarkers
 
 NOTE_AGAIN_MS: Final = 1_000
 Data = Produce | Fetch | ListOffsets | OffsetForLeaderEpoch
@@ -150,6 +146,7 @@ class ReplicaManager(Actor):
         self._me = BrokerId(config.broker_id)
         self.administrator = administrator  # who creates topics that clients need
         self.coordinator = coordinator  # who hears of partitions of __consumer_offsets
+        self.transactions: Receiver | None = None  # and who of those of __transaction_state
         self.fence = Fence(world)
         self._told_in: BrokerEpoch = UNKNOWN_BROKER_EPOCH  # the life of the last UpdateMetadata
         self._is_learning = False
@@ -165,7 +162,7 @@ class ReplicaManager(Actor):
             self.cache,
             meters,
             after=self.after,
-            propose=self._propose,
+            propose=lambda proposal: self._in_sync.propose(proposal),  # noqa: PLW0108 - made later
             failed=self._on_storage_failure,
         )
         self._in_sync = InSync(
@@ -277,6 +274,10 @@ class ReplicaManager(Actor):
                     self._upkeep.appended(each.partition for each in request.partitions)
                 case Fetch():
                     self.leading.serving.fetch(asked, request)
+                case WriteTxnMarkers():
+                    now_ms = self._world.clock.now_ms()
+                    await write_markers(self.leading, asked, request, now_ms, self.coordinator)
+                    self._upkeep.appended(at for each in request.markers for at in each.partitions)
                 case LeaderAndIsr():
                     self.fence.check(request)
                     new = () if is_learned else self.hosting.new_topics(request)
@@ -369,12 +370,11 @@ class ReplicaManager(Actor):
             self.administrator.tell(AutoCreateTopics(missing))
         return response
 
-    def _propose(self, proposal: Proposal) -> None:
-        self._in_sync.propose(proposal)
-
     def _on_leadership(self, partition: TopicPartition, epoch: LeaderEpoch, is_led: bool) -> None:
-        if self.coordinator is not None and partition.topic == OFFSETS_TOPIC:
-            self.coordinator.tell(LeadershipChanged(partition, epoch, is_led))
+        owners = {OFFSETS_TOPIC: self.coordinator, TRANSACTIONS_TOPIC: self.transactions}
+        owner = owners.get(partition.topic)
+        if owner is not None:
+            owner.tell(LeadershipChanged(partition, epoch, is_led))
 
     # --- disks ------------------------------------------------------------------------------------
 

@@ -22,6 +22,7 @@ from runtime.ref import Timer
 from runtime.world import World
 from wire.data import (
     NO_SESSION,
+    AbortedTransaction,
     EpochEndOffset,
     Fetch,
     FetchPartition,
@@ -36,7 +37,7 @@ from wire.errors import (
     OffsetOutOfRange,
 )
 from wire.ids import NO_LEADER_EPOCH, BrokerId, LeaderEpoch, Offset, TopicPartition
-from wire.records import Buffer, holds_a_batch
+from wire.records import Buffer, batches, holds_a_batch
 
 # Whoever asks may be gone long before: what waits for nobody must not fill a broker for weeks.
 MAX_WAIT_MS: Final = 5 * 60_000
@@ -162,7 +163,7 @@ class Serving:
                 replica = self._led_for(reader, wanted)
                 if _diverging(replica, wanted) is not None:
                     return True
-                bound = None if reader.is_follower else replica.high_watermark
+                bound = None if reader.is_follower else _end_for(reader, replica)
                 offset = wanted.fetch_offset
                 size += _size(replica, offset, limit, bound, is_first=size == 0)
             except ApiError:  # that ends the wait, too
@@ -243,7 +244,7 @@ class Serving:
             return False
         if told is not None and 0 <= told.high_watermark != replica.high_watermark:
             return True
-        end = replica.log_end_offset if reader.is_follower else replica.high_watermark
+        end = replica.log_end_offset if reader.is_follower else _end_for(reader, replica)
         return reader.wanted[partition].fetch_offset < end
 
     def _read(
@@ -252,19 +253,23 @@ class Serving:
         replica = self._led_for(reader, wanted)
         diverging = _diverging(replica, wanted)
         records: Buffer = b""
+        aborted: tuple[AbortedTransaction, ...] | None = None
         if diverging is None:
             if reader.is_follower and self._is_throttled(replica, reader.replica_id):
                 _check_offset(replica, wanted.fetch_offset)
                 return None
             limit = min(wanted.max_bytes, left)
-            bound = None if reader.is_follower else replica.high_watermark
+            bound = None if reader.is_follower else _end_for(reader, replica)
             records = _records(replica, wanted.fetch_offset, limit, bound, is_first=is_first)
+            if reader.is_read_committed:
+                aborted = _aborted(replica, wanted.fetch_offset, records)
         return FetchResult(
             partition=wanted.partition,
             high_watermark=replica.high_watermark,
-            last_stable_offset=replica.high_watermark,
+            last_stable_offset=replica.last_stable_offset,
             log_start_offset=replica.log_start_offset,
             diverging_epoch=diverging,
+            aborted_transactions=aborted,
             records=memoryview(records) if records else None,
         )
 
@@ -313,6 +318,25 @@ class Serving:
         replica = self._replicas.get(partition)
         if replica is not None and self._may_throttle(replica):
             self.quota.record(size, self._world.clock.elapsed_ms())
+
+
+def _end_for(reader: Reader, replica: Replica) -> Offset:
+    """How far a consumer may see (B165)."""
+    return replica.last_stable_offset if reader.is_read_committed else replica.high_watermark
+
+
+def _aborted(replica: Replica, first: Offset, records: Buffer) -> tuple[AbortedTransaction, ...]:
+    """Those whose records a consumer must pass over in the whole batches that it is given."""
+    log = replica.log
+    if log is None or not records or not log.aborted_in(first, replica.last_stable_offset):
+        return ()
+    upto = first
+    for batch in batches(records):
+        upto = batch.header.next_offset
+    return tuple(
+        AbortedTransaction(each.producer_id, each.first_offset)
+        for each in log.aborted_in(first, upto)
+    )
 
 
 def _records(

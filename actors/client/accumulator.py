@@ -18,6 +18,7 @@ from wire.ids import NO_OFFSET, NO_TIMESTAMP_MS, BrokerId, Offset, TopicPartitio
 from wire.records import (
     HEADER_BYTES,
     NO_PRODUCER,
+    Attributes,
     Headers,
     ProducerStamp,
     Record,
@@ -74,7 +75,9 @@ class ProducerBatch:
         self.stamp: ProducerStamp | None = None  # of an idempotent producer, once it was sent
         self._encoded: bytearray | None = None
 
-    def encoded(self, stamp: ProducerStamp = NO_PRODUCER) -> memoryview:
+    def encoded(
+        self, stamp: ProducerStamp = NO_PRODUCER, *, attributes: int = Attributes.NONE
+    ) -> memoryview:
         """As it is sent, each time the same, with the stamp of the first time."""
         if self._encoded is None:
             self._encoded = encode_batch(
@@ -88,6 +91,7 @@ class ProducerBatch:
                     )
                     for index, each in enumerate(self.records)
                 ],
+                attributes=attributes,
                 producer=stamp,
             )
         return memoryview(self._encoded)
@@ -234,6 +238,13 @@ class Accumulator:
         first = [queue[0] for queue in self._queues.values()]
         first += [each for each in self._in_flight.values() if not each.done.is_settled]
         return min((batch.created_ms - late_ms for batch in first), default=None)
+
+    def give_up_waiting(self, error: Exception) -> None:
+        """Fail what is not under way."""
+        waiting = [batch for queue in self._queues.values() for batch in queue]
+        self._queues.clear()
+        for batch in waiting:
+            self.fail(batch, error)
 
     def close(self, error: Exception) -> None:
         """Fail all that is left."""

@@ -30,6 +30,8 @@ class ProducerConfig:
     acks: int = -1
     # Kafka: true since 3.0. Here it is asked for, so that a history shows what a retry does.
     enable_idempotence: bool = False
+    transactional_id: str | None = None  # given: records are sent in transactions
+    transaction_timeout_ms: int = 60_000
     linger_ms: int = 0
     batch_size: int = 16_384
     retries: int = _MOST
@@ -57,6 +59,7 @@ class ProducerConfig:
             least_0=("linger_ms", "batch_size", "retries", "retry_backoff_ms", "max_block_ms"),
             least_1=(
                 "delivery_timeout_ms",
+                "transaction_timeout_ms",
                 "request_timeout_ms",
                 "max_in_flight_requests_per_connection",
                 "max_request_size",
@@ -64,6 +67,10 @@ class ProducerConfig:
                 "metadata_max_age_ms",
             ),
         )
+        if self.transactional_id is not None:
+            object.__setattr__(self, "enable_idempotence", True)
+        if self.transactional_id == "":
+            raise BadConfig("transactional.id is empty; it must be a name, or not be given")
         if self.enable_idempotence and (self.acks != -1 or not self.retries):
             raise BadConfig(
                 f"enable.idempotence is true, acks is {self.acks} and retries is {self.retries}; "

@@ -13,6 +13,7 @@ from actors.client.answers import by_partition, error_of
 from actors.client.config import ISOLATION_LEVELS, RESETS, ConsumerConfig
 from actors.client.connection import Connection
 from actors.client.errors import PositionOutOfRange, may_pass
+from actors.client.isolation import aborted_batches
 from actors.client.metadata import ClientMetadata
 from actors.client.subscription import Assigned, Need, Subscription
 from runtime.tasks import Bell, Tasks
@@ -23,7 +24,6 @@ from wire.errors import (
     BadData,
     ErrorCode,
     MalformedMessage,
-    UnsupportedVersion,
     exception_of,
 )
 from wire.ids import BrokerId, LeaderEpoch, Offset, TopicPartition
@@ -122,12 +122,12 @@ class Fetches:
             self._out_of_range(assigned, partition, asked.offset)
         elif result.error_code is not ErrorCode.NONE:
             self._failed(asked, error_of(result, "Fetch of"))
-        elif result.aborted_transactions:
-            assigned.error = UnsupportedVersion(f"{partition} has aborted transactions")
         elif result.records is not None:
             assigned.high_watermark = result.high_watermark
             try:
-                assigned.take(batches(result.records), len(result.records))
+                found = list(batches(result.records))
+                aborted = aborted_batches(found, result.aborted_transactions or ())
+                assigned.take(found, len(result.records), aborted)
             except (BadData, MalformedMessage) as error:
                 assigned.drop()
                 assigned.error = type(error)(f"{partition} at offset {asked.offset}: {error}")

@@ -4,7 +4,7 @@ Rule: records of one partition are in the log in the order in which they were en
 least once if its delivery succeeds; one whose delivery fails may be there too (acks were lost).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from actors.client.accumulator import Delivery, RecordMetadata, Unsent, size_bound
@@ -21,11 +21,13 @@ from actors.client.errors import ClientClosed
 from actors.client.metadata import ClientMetadata
 from actors.client.partitioner import StickyPartitioner, partition_of_key
 from actors.client.sender import Sender
+from actors.client.transactions import Transactions
 from runtime.tasks import Bell, Tasks
 from runtime.world import Clock, Network
 from wire.errors import (
     ApiError,
     InvalidRecord,
+    InvalidRequest,
     MalformedMessage,
     MessageTooLarge,
     RequestTimedOut,
@@ -115,6 +117,8 @@ class Producer:
             self._sender.batches.is_behind = False
             await self._clock.sleep(0)  # nothing below need wait, and the sender must have its turn
         self._check_open()
+        if self._sender.transactions is not None:
+            self._sender.transactions.check_open()
         check_destination(topic, partition)
         record = self._checked(value, key, headers, timestamp_ms)
         deadline = Deadline(self._clock, self._config.max_block_ms)
@@ -157,6 +161,46 @@ class Producer:
                     raise RequestTimedOut(f"records are still unsent after {limit_ms:g} ms")
         finally:
             self._sender.flushes -= 1
+
+    # --- transactions ----------------------------------------------------------------------------
+
+    async def init_transactions(self, timeout_ms: float | None = None) -> None:
+        """Take over the transactional id, and end what its former producer has left open."""
+        await self._transactions.init(self._deadline(timeout_ms))
+
+    def begin_transaction(self) -> None:
+        """All that is sent from now on counts together, or not at all."""
+        self._transactions.begin()
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, int], group_id: str, timeout_ms: float | None = None
+    ) -> None:
+        """Commit these offsets of a group together with the records."""
+        await self._transactions.send_offsets(offsets, group_id, self._deadline(timeout_ms))
+
+    async def commit_transaction(self, timeout_ms: float | None = None) -> None:
+        """Send what is there, and let all of it count; if anything failed, abort instead."""
+        deadline = self._deadline(timeout_ms)
+        await self._transactions.finish(True, lambda: self.flush(deadline.left_ms), deadline)
+
+    async def abort_transaction(self, timeout_ms: float | None = None) -> None:
+        """Let nothing of it count; what is not sent yet fails."""
+        deadline = self._deadline(timeout_ms)
+        self._transactions.check_begun()
+        self._sender.batches.give_up_waiting(InvalidRecord("the transaction was aborted"))
+        await self._transactions.finish(False, lambda: self.flush(deadline.left_ms), deadline)
+
+    @property
+    def _transactions(self) -> Transactions:
+        self._check_open()
+        if self._sender.transactions is None:
+            raise InvalidRequest("this producer has no transactional.id")
+        return self._sender.transactions
+
+    def _deadline(self, timeout_ms: float | None) -> Deadline:
+        return Deadline(
+            self._clock, self._config.max_block_ms if timeout_ms is None else timeout_ms
+        )
 
     async def close(self, timeout_ms: float | None = None) -> None:
         """Take nothing more, send what is there within the time, and fail the rest."""

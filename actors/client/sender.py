@@ -15,12 +15,14 @@ from actors.client.errors import failure_of, may_pass
 from actors.client.memory import Memory
 from actors.client.metadata import ClientMetadata
 from actors.client.sequences import Sequences
+from actors.client.transactions import Transactions
 from runtime.network import NetworkError
 from runtime.tasks import Bell, Tasks
 from runtime.world import Clock
 from wire.data import Produce, ProducePartition, ProduceResult
 from wire.errors import ApiError, ErrorCode, InvalidRecord, MalformedMessage, exception_of
 from wire.ids import NO_OFFSET, NO_TIMESTAMP_MS, BrokerId, TopicPartition
+from wire.records import Attributes
 from wire.transactions import InitProducerId
 
 LEAST_WAIT_MS: Final = 0.01  # a shorter wait may not move a clock at all
@@ -49,6 +51,11 @@ class Sender:
         self._is_naming = False
         self._name_at_ms = 0.0  # not before
         self.batches = Accumulator(config, self.memory.release, self._gave_up)
+        self.transactions: Transactions | None = None
+        if config.transactional_id is not None:
+            self.transactions = Transactions(
+                config, clock, connection, self._sequences, tasks, bell
+            )
         self.flushes = 0  # that go on: nothing lingers meanwhile
         self._requests: dict[BrokerId, int] = {}  # in flight
         self._has_refused = False  # a batch in this turn, and there may be another behind it
@@ -70,7 +77,12 @@ class Sender:
         if self.batches.partitions:
             # Also for those that wait to be sent again: by then their leaders should be known.
             waits.append(self._metadata.keep_fresh(self.batches.partitions))
-        if ready and self._config.enable_idempotence and not self._sequences.is_named:
+        if self.transactions is not None:
+            ready, retry_ms = self.transactions.admit(ready, now_ms)
+            waits.append(retry_ms)
+            if self.transactions.failure is not None:
+                self.batches.give_up_waiting(self.transactions.failure)
+        elif ready and self._config.enable_idempotence and not self._sequences.is_named:
             waits.append(self._ask_for_a_name(now_ms))
             ready = []
         for leader, partitions in grouped(ready, self._leader_of).items():
@@ -117,7 +129,9 @@ class Sender:
             self._bell.ring()
 
     def _gave_up(self, batch: ProducerBatch) -> None:
-        if batch.stamp is not None:
+        if self.transactions is not None:
+            self.transactions.broke(batch.last_error or InvalidRecord(f"{batch.partition} failed"))
+        elif batch.stamp is not None:
             self._sequences.give_up(batch.partition, batch.stamp)
 
     def _leader_of(self, partition: TopicPartition) -> BrokerId | None:
@@ -136,6 +150,7 @@ class Sender:
             acks=self._config.acks,
             timeout_ms=self._config.request_timeout_ms,
             partitions=tuple(ProducePartition(each.partition, each.encoded()) for each in batches),
+            transactional_id=self._config.transactional_id,
         )
         if self._config.acks == 0:
             self._send_unanswered(leader, request, batches)
@@ -147,7 +162,9 @@ class Sender:
         try:
             if self._config.enable_idempotence and batch.stamp is None:
                 stamp = self._sequences.stamp(batch.partition)
-                batch.encoded(stamp)
+                is_in_transaction = self.transactions is not None
+                kind = Attributes.TRANSACTIONAL if is_in_transaction else Attributes.NONE
+                batch.encoded(stamp, attributes=kind)
                 batch.stamp = stamp
                 self._sequences.use(batch.partition, stamp, len(batch.records))
             batch.encoded()

@@ -12,6 +12,7 @@ from wire.ids import ProducerEpoch, ProducerId, TopicPartition
 from wire.records import ProducerStamp, sequence_after
 
 MOST_EPOCH: Final = 2**15 - 1
+FIRST_EPOCH: Final = ProducerEpoch(0)
 
 
 class Sequences:
@@ -19,6 +20,7 @@ class Sequences:
 
     def __init__(self) -> None:
         self._producer: ProducerId | None = None
+        self._epoch = FIRST_EPOCH  # of a partition's first batch
         self._next: dict[TopicPartition, ProducerStamp] = {}
 
     @property
@@ -26,9 +28,10 @@ class Sequences:
         """Whether a broker has said who this producer is."""
         return self._producer is not None
 
-    def name(self, producer: ProducerId) -> None:
+    def name(self, producer: ProducerId, epoch: ProducerEpoch = FIRST_EPOCH) -> None:
         """It is this one; what it was before is forgotten, but for stamps that were given."""
         self._producer = producer
+        self._epoch = epoch
         self._next.clear()
 
     def stamp(self, partition: TopicPartition) -> ProducerStamp:
@@ -37,7 +40,7 @@ class Sequences:
         known = self._next.get(partition)
         if known is None:
             known = ProducerStamp(
-                producer_id=self._producer, producer_epoch=ProducerEpoch(0), base_sequence=0
+                producer_id=self._producer, producer_epoch=self._epoch, base_sequence=0
             )
         return known
 

@@ -63,6 +63,7 @@ class Assigned:
         self._batches: deque[RecordBatch] = deque()
         self._records: tuple[Record, ...] | None = None  # of the first batch
         self._next = 0  # in those
+        self._aborted: frozenset[Offset] = frozenset()  # base offsets of batches not to be shown
 
     @property
     def has_batches(self) -> bool:
@@ -89,12 +90,18 @@ class Assigned:
         self._batches.clear()
         self._records = None
 
-    def take(self, batches: Iterable[RecordBatch], size: int) -> None:
+    def take(
+        self,
+        batches: Iterable[RecordBatch],
+        size: int,
+        aborted: frozenset[Offset] = frozenset(),
+    ) -> None:
         """These were fetched at the position; some that lie before it are left out."""
         assert self.position is not None
         first = self.position
         self._batches.extend(each for each in batches if each.header.next_offset > first)
         self._records = None
+        self._aborted = aborted
         if size and not self._batches:
             raise MalformedMessage(
                 f"{size} bytes of {self.partition} hold no whole batch from offset {first} on"
@@ -117,7 +124,7 @@ class Assigned:
             except BadData as error:
                 self._unsound(error, is_first=not given)
                 break
-            if not batch.header.is_control:
+            if not self._is_hidden(batch):
                 given.append(batch)
             self._passed(batch)
         if not given:
@@ -164,10 +171,14 @@ class Assigned:
             check(batch)
             first = self.position
             assert first is not None
-            records = () if batch.header.is_control else decode_records(batch)
+            records = () if self._is_hidden(batch) else decode_records(batch)
             self._records = tuple(each for each in records if each.offset >= first)
             self._next = 0
         return self._records
+
+    def _is_hidden(self, batch: RecordBatch) -> bool:
+        """Markers, and what was aborted, are not for applications."""
+        return batch.header.is_control or batch.header.base_offset in self._aborted
 
     def _passed(self, batch: RecordBatch) -> None:
         self._batches.popleft()

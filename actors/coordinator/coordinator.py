@@ -9,12 +9,12 @@ What was committed is told from memory, and a deposed leader may not know that i
 says how far that is guarded against (I-25), and what is left.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from typing import Final, assert_never
 
 from actors.asked import Asked, refusal
-from actors.broker.local import AppendRecords, LeadershipChanged, ReadRecords
+from actors.broker.local import LeadershipChanged, ReadRecords, TransactionEnded
 from actors.broker.metadata import AwaitMetadata, MetadataCache
 from actors.config import BrokerConfig
 from actors.coordinator.events import (
@@ -23,7 +23,6 @@ from actors.coordinator.events import (
     CountDue,
     Counted,
     ExpiryDue,
-    Finish,
     Found,
     GroupAppended,
     JoinDue,
@@ -35,21 +34,26 @@ from actors.coordinator.events import (
     SyncDue,
 )
 from actors.coordinator.forgetting import TOPIC_DELETED, Forgetting
+from actors.coordinator.group_log import GroupLog, on_appended
 from actors.coordinator.group_queries import describe_groups, list_groups
-from actors.coordinator.group_records import GroupChange, encode_group_change
 from actors.coordinator.lease import Lease
 from actors.coordinator.loading import Load, Next
 from actors.coordinator.membership import Membership
 from actors.coordinator.messages import TopicsDeleted
-from actors.coordinator.offsets import commit_error, group_error, partition_for
-from actors.coordinator.records import OFFSETS_TOPIC, Change, encode_changes
+from actors.coordinator.offsets import group_error, partition_for
+from actors.coordinator.records import OFFSETS_TOPIC
 from actors.coordinator.requests import Commit, check_group, fetch
 from actors.coordinator.shards import Shard, Shards
+from actors.coordinator.staged_offsets import (
+    as_answer,
+    as_commit,
+    names_a_member,
+    stamp_of,
+)
 from runtime.actor import Actor
 from runtime.keeper import KeeperError, NoNode, SessionEvent, ZNode
 from runtime.ref import InboxFull, Receiver
 from runtime.world import World
-from wire.data import ProduceResult
 from wire.errors import (
     ApiError,
     CoordinatorNotAvailable,
@@ -74,6 +78,7 @@ from wire.groups import (
 )
 from wire.ids import Node, TopicPartition
 from wire.trace import GroupOffsetsLoaded, GroupOffsetsUnloaded
+from wire.transactions import TxnOffsetCommit
 from wire.znodes import TopicZNode
 
 RETRY_MS: Final = 1_000
@@ -95,12 +100,13 @@ class GroupCoordinator(Actor):
         self._world = world
         self._config = config
         self._replica_manager = replica_manager
+        self.transactions: Receiver | None = None  # who finds coordinators of transactional ids
         self._create_topic = create_topic  # asks for __consumer_offsets, and does not wait for it
         self._shards = Shards()
-        append_group = self._append_group
-        self._membership = Membership(world, config, self._shards, self.after, append_group)
+        self._log = log = GroupLog(world, config, replica_manager, self.ref.tell)
+        self._membership = Membership(world, config, self._shards, self.after, log.append_group)
         self._forgetting = Forgetting(
-            world, config, self._shards, self._membership, self._append, append_group
+            world, config, self._shards, self._membership, log.append, log.append_group
         )
         self._lease = Lease(world.clock, config.zookeeper_session_timeout_ms)
         self._is_counting = False
@@ -123,6 +129,8 @@ class GroupCoordinator(Actor):
                 self._on_leadership_changed(message)
             case TopicsDeleted():
                 self._forgetting.on_topics_deleted(message)
+            case TransactionEnded():
+                self._on_transaction_ended(message)
             case SessionEvent():
                 self._lease.note(message)
             case Counted():
@@ -138,7 +146,7 @@ class GroupCoordinator(Actor):
             case ReadDue():
                 self._read(message.shard)
             case Appended():
-                self._on_appended(message)
+                on_appended(message)
             case GroupAppended():
                 message.finish(group_error(message.result.error_code))
             case MemberDue() | PendingDue() | JoinDue() | SyncDue():
@@ -149,7 +157,7 @@ class GroupCoordinator(Actor):
             case _:
                 assert_never(message)
 
-    def _on_asked(self, asked: Asked) -> None:
+    def _on_asked(self, asked: Asked) -> None:  # noqa: C901 - a table
         """Nothing is raised after a request has been passed on."""
         request = asked.request
         try:
@@ -158,6 +166,8 @@ class GroupCoordinator(Actor):
                     self._find(asked, request)
                 case OffsetCommit():
                     self._commit(asked, request)
+                case TxnOffsetCommit():
+                    self._commit(asked, as_commit(request))
                 case OffsetFetch():
                     check_group(request.group_id)
                     shard = self._shards.of(request.group_id)
@@ -182,7 +192,10 @@ class GroupCoordinator(Actor):
 
     def _find(self, asked: Asked, request: FindCoordinator) -> None:
         if request.key_type is not CoordinatorType.GROUP:
-            raise InvalidRequest("There are no transactions here.")
+            if self.transactions is None:
+                raise InvalidRequest("There are no transactions here.")
+            self.transactions.tell(asked)
+            return
         check_group(request.key)
         if self._shards.partitions is None:
             self._finding.append(asked)
@@ -308,7 +321,7 @@ class GroupCoordinator(Actor):
     def _commit(self, asked: Asked, request: OffsetCommit) -> None:
         """Ask first which of the partitions there are; commits keep their order on this way."""
         check_group(request.group_id)
-        self._membership.check_commit(self._shards.of(request.group_id), request)
+        self._check_commit(self._shards.of(request.group_id), asked, request)
         known: set[TopicPartition] = set()
 
         def look(cache: MetadataCache) -> bool:
@@ -324,58 +337,32 @@ class GroupCoordinator(Actor):
         except InboxFull:
             raise CoordinatorNotAvailable("This broker has too much to do.") from None
 
+    def _check_commit(self, shard: Shard, asked: Asked, request: OffsetCommit) -> None:
+        if not isinstance(asked.request, TxnOffsetCommit) or names_a_member(asked.request):
+            self._membership.check_commit(shard, request)
+
+    def _on_transaction_ended(self, ended: TransactionEnded) -> None:
+        """A shard that is being loaded finds the marker in the log."""
+        shard = self._shards.get(ended.partition)
+        if shard is not None and shard.load is None:
+            shard.offsets.end_transaction(ended.producer_id, is_committed=ended.is_committed)
+
     def _on_looked(self, looked: Looked) -> None:
         asked, request = looked.asked, looked.request
         try:
             shard = self._shards.of(request.group_id)
             # Once more: another generation may have begun, whose members must not be overruled.
-            self._membership.check_commit(shard, request)
+            self._check_commit(shard, asked, request)
         except ApiError as error:
             asked.answer(refusal(request, error))
             return
         now_ms, most = self._world.clock.now_ms(), self._config.offset_metadata_max_bytes
         commit = Commit(request, looked.known, now_ms, most)
         if commit.changes:
-            answer = asked.answer
-            self._append(shard, commit.changes, lambda code: answer(commit.response(code)))
+
+            def finish(code: ErrorCode) -> None:
+                asked.answer(as_answer(asked.request, commit.response(code)))
+
+            self._log.append(shard, commit.changes, finish, stamp_of(asked.request))
         else:
-            asked.answer(commit.response(ErrorCode.NONE))
-
-    def _append(self, shard: Shard, changes: Sequence[Change], finish: Finish) -> None:
-        shard.offsets.begin(changes)
-        append = AppendRecords(
-            partition=shard.partition,
-            leader_epoch=shard.leader_epoch,
-            records=encode_changes(changes, self._world.clock.now_ms()),
-            acks=self._config.offsets_commit_required_acks,
-            timeout_ms=self._config.offsets_commit_timeout_ms,
-            done=lambda result: self.ref.tell(Appended(shard, changes, result, finish)),
-        )
-        try:
-            self._replica_manager.tell(append)
-        except InboxFull:
-            code = ErrorCode.REQUEST_TIMED_OUT
-            refused = ProduceResult(partition=shard.partition, error_code=code)
-            self._on_appended(Appended(shard, changes, refused, finish))
-
-    def _append_group(self, shard: Shard, change: GroupChange, finish: Finish) -> None:
-        append = AppendRecords(
-            partition=shard.partition,
-            leader_epoch=shard.leader_epoch,
-            records=encode_group_change(change, self._world.clock.now_ms()),
-            acks=self._config.offsets_commit_required_acks,
-            timeout_ms=self._config.offsets_commit_timeout_ms,
-            done=lambda result: self.ref.tell(GroupAppended(result, finish)),
-        )
-        try:
-            self._replica_manager.tell(append)
-        except InboxFull:
-            finish(ErrorCode.COORDINATOR_NOT_AVAILABLE)
-
-    def _on_appended(self, appended: Appended) -> None:
-        """Whoever leads by now: the answer is about the log. An unloaded shard nobody reads."""
-        code, base_offset = appended.result.error_code, appended.result.base_offset
-        is_done = code is ErrorCode.NONE
-        assert not is_done or base_offset >= 0, "what is appended has an offset"
-        appended.shard.offsets.end(appended.changes, base_offset if is_done else None)
-        appended.finish(commit_error(code))
+            asked.answer(as_answer(asked.request, commit.response(ErrorCode.NONE)))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from actors.asked import Asked
-from actors.broker.local import LeadershipChanged, RecordsRead
+from actors.broker.local import LeadershipChanged, RecordsRead, TransactionEnded
 from actors.coordinator.group import Group, Member
 from actors.coordinator.messages import TopicsDeleted
 from actors.coordinator.records import Change
@@ -18,6 +18,7 @@ from wire.data import ProduceResult
 from wire.errors import ErrorCode
 from wire.groups import OffsetCommit
 from wire.ids import Node, TopicPartition
+from wire.records import ProducerStamp
 
 Finish = Callable[[ErrorCode], None]
 
@@ -75,6 +76,7 @@ class Appended:
     changes: Sequence[Change]
     result: ProduceResult
     finish: Finish
+    producer: ProducerStamp | None = None  # whose transaction they belong to
 
 
 @dataclass(frozen=True)
@@ -133,6 +135,7 @@ CoordinatorMessage = (
     Asked
     | LeadershipChanged
     | TopicsDeleted
+    | TransactionEnded
     | SessionEvent
     | Counted
     | CountDue

@@ -12,10 +12,11 @@ from typing import Final
 from actors.broker.local import RecordsRead
 from actors.coordinator.group_records import GroupValue, decode_group_change
 from actors.coordinator.offsets import CommittedOffsets
-from actors.coordinator.records import decode_change, decode_data
+from actors.coordinator.records import decode_change
 from wire.errors import ErrorCode, exception_of
-from wire.ids import Offset
-from wire.records import Record, batches
+from wire.ids import Offset, ProducerId
+from wire.markers import decode_marker
+from wire.records import Record, RecordBatch, batches, decode_records, verify
 
 FIRST_WAIT_MS: Final = 10
 LONGEST_WAIT_MS: Final = 100
@@ -46,18 +47,36 @@ class Load:
         if self._end is None:
             self._end = read.log_end_offset
         self.position = max(self.position, read.log_start_offset)
-        for record in decode_data(read.records, self.position):
-            self._take_record(record, offsets)
+        for batch in batches(read.records):
+            verify(batch)
+            self._take_batch(batch, offsets)
         self.position = self._after(read)
         if self.position >= self._end:
             return Next.DONE
         return Next.READ if self.position < read.high_watermark else Next.WAIT
 
-    def _take_record(self, record: Record, offsets: CommittedOffsets) -> None:
+    def _take_batch(self, batch: RecordBatch, offsets: CommittedOffsets) -> None:
+        header = batch.header
+        if header.is_control:
+            marker = decode_marker(batch)
+            if marker is not None:
+                offsets.end_transaction(header.producer_id, is_committed=marker.is_committed)
+            return
+        producer = header.producer_id if header.is_transactional else None
+        for record in decode_records(batch):
+            if record.offset >= self.position:
+                self._take_record(record, offsets, producer)
+
+    def _take_record(
+        self, record: Record, offsets: CommittedOffsets, producer: ProducerId | None
+    ) -> None:
         change = decode_change(record)
         if change is not None:
             key, value = change
-            offsets.put(key, value, record.offset)
+            if producer is None:
+                offsets.put(key, value, record.offset)
+            else:
+                offsets.staged.put(producer, key, value, record.offset)
             self.records += 1
             return
         group_change = decode_group_change(record)

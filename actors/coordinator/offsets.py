@@ -12,8 +12,9 @@ from typing import Final, TypeAlias
 from msgspec import Struct
 
 from actors.coordinator.records import Change, OffsetKey, OffsetValue
+from actors.coordinator.staged_offsets import StagedOffsets
 from wire.errors import ErrorCode
-from wire.ids import NO_TIMESTAMP_MS, Offset, TopicPartition
+from wire.ids import NO_TIMESTAMP_MS, Offset, ProducerId, TopicPartition
 from wire.java import absolute, string_hash
 
 _NOT_AVAILABLE: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -84,6 +85,7 @@ class CommittedOffsets:
         self._pending = Counter[OffsetKey]()
         # Where a key's tombstone stands, kept while an append that may stand before it is pending.
         self._tombstones: dict[OffsetKey, Offset] = {}
+        self.staged = StagedOffsets()
 
     def knows(self, group: str) -> bool:
         """Whether the group has committed anything."""
@@ -139,6 +141,12 @@ class CommittedOffsets:
                 del self._groups[key.group]
         if self._pending[key]:
             self._tombstones[key] = log_offset
+
+    def end_transaction(self, producer: ProducerId, *, is_committed: bool) -> None:
+        """A marker says what becomes of a producer's offsets."""
+        for key, value, log_offset in self.staged.take(producer):
+            if is_committed:
+                self.put(key, value, log_offset)
 
     # --- what goes --------------------------------------------------------------------------------
 

@@ -94,7 +94,12 @@ def fetch(request: OffsetFetch, offsets: CommittedOffsets) -> OffsetFetchRespons
     if wanted is None:
         wanted = tuple(offsets.partitions_of(group))
     return OffsetFetchResponse(
-        partitions=tuple(_result_of(each, offsets.get(group, each)) for each in wanted)
+        partitions=tuple(
+            OffsetFetchResult(partition=each, error_code=ErrorCode.UNSTABLE_OFFSET_COMMIT)
+            if request.require_stable and offsets.staged.is_unstable(group, each)
+            else _result_of(each, offsets.get(group, each))
+            for each in wanted
+        )
     )
 
 

@@ -49,10 +49,10 @@ def test_without_what_is_known_of_producers_a_record_would_be_there_twice(monkey
 def test_a_leader_that_had_followed_must_know_what_it_followed(monkeypatch):
     real = ProducerMemory.take
 
-    def take(self, appended, segments, now_ms):
-        if appended[0].partition_leader_epoch == 0:  # all that the first leader took
+    def take(self, accepted, segments, now_ms):
+        if accepted.headers[0].partition_leader_epoch == 0:  # all that the first leader took
             return
-        real(self, appended, segments, now_ms)
+        real(self, accepted, segments, now_ms)
 
     monkeypatch.setattr(ProducerMemory, "take", take)
 

@@ -4,7 +4,8 @@ Rule: all of it is sound or all of it is refused. A leader gives each batch its 
 place and stores the other bytes as they came (D6); a follower stores what the leader has, as it is.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Final
 
 from msgspec import Struct
@@ -19,6 +20,7 @@ from wire.errors import (
     exception_of,
 )
 from wire.ids import NO_PRODUCER_ID, LeaderEpoch, Offset
+from wire.markers import Marker, decode_marker
 from wire.packing import Compression
 from wire.records import (
     HEADER_BYTES,
@@ -62,12 +64,16 @@ class Appended(Struct, frozen=True, kw_only=True):
     is_duplicate: bool = False  # it was there already, and nothing was appended
 
 
+NO_MARKERS: Final[Mapping[int, Marker]] = MappingProxyType({})
+
+
 class Accepted(Struct, frozen=True):
     """Sound batches, as they will be written."""
 
     data: memoryview
     headers: list[BatchHeader]
     heads: list[bytearray] | None = None  # instead of the first bytes of each batch in the data
+    markers: Mapping[int, Marker] = NO_MARKERS  # by the number of their batch
 
     def parts(self, start: int, end: int, first: int, count: int) -> list[Data]:
         """The bytes between two positions, where so many batches are, from one of them on."""
@@ -82,20 +88,28 @@ class Accepted(Struct, frozen=True):
 
 
 def accept_from_producer(
-    data: Buffer, end_offset: Offset, leader_epoch: LeaderEpoch, now_ms: int, config: LogConfig
+    data: Buffer,
+    end_offset: Offset,
+    leader_epoch: LeaderEpoch,
+    now_ms: int,
+    config: LogConfig,
+    *,
+    is_internal: bool = False,
 ) -> Accepted:
     """Check, then give offsets from `end_offset` on.
 
     Of what cannot be written to, the headers are copied, or all of it if there is little to gain.
+    `is_internal`: it comes from a coordinator, which alone writes markers.
     """
     view = memoryview(data).cast("B")
     found = list(batches(view))
     if not found or _size(found) != len(view):
         raise CorruptRecordBatch(f"{len(view)} bytes that do not end with a whole batch")
     for batch in found:
-        _check_from_producer(batch, config)
-        if batch.header.producer_id > NO_PRODUCER_ID:
+        _check_from_producer(batch, config, is_internal=is_internal)
+        if batch.header.producer_id > NO_PRODUCER_ID and not is_internal:
             _check_stamp(batch.header, len(found))
+    markers = _markers_in(found)
     is_stamped = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
     heads: list[bytearray] | None = None
     if view.readonly:
@@ -112,7 +126,7 @@ def accept_from_producer(
         header = decode_header(place, at)
         headers.append(header)
         end_offset = header.next_offset
-    return Accepted(view, headers, heads)
+    return Accepted(view, headers, heads, markers)
 
 
 def accept_from_leader(
@@ -143,14 +157,25 @@ def accept_from_leader(
                 f"after epoch {latest_epoch}"
             )
         end_offset, latest_epoch = header.next_offset, header.partition_leader_epoch
-    return Accepted(view[: _size(found)], [batch.header for batch in found])
+    headers = [batch.header for batch in found]
+    return Accepted(view[: _size(found)], headers, markers=_markers_in(found))
 
 
 def _size(found: Sequence[RecordBatch]) -> int:
     return sum(batch.header.size_in_bytes for batch in found)
 
 
-def _check_from_producer(batch: RecordBatch, config: LogConfig) -> None:
+def _markers_in(found: Sequence[RecordBatch]) -> Mapping[int, Marker]:
+    markers = NO_MARKERS
+    for number, batch in enumerate(found):
+        if batch.header.is_control:
+            marker = decode_marker(batch)
+            if marker is not None:
+                markers = {**markers, number: marker}
+    return markers
+
+
+def _check_from_producer(batch: RecordBatch, config: LogConfig, *, is_internal: bool) -> None:
     header, size = batch.header, batch.header.size_in_bytes
     if size > config.max_message_bytes:
         raise MessageTooLarge(
@@ -165,13 +190,13 @@ def _check_from_producer(batch: RecordBatch, config: LogConfig) -> None:
             f"{header.record_count} records at {header.last_offset_delta + 1} offsets"
         )
     # As LogValidator.validateBatch: markers are written by brokers.
-    if header.is_control:
+    if header.is_control and not is_internal:
         raise InvalidRecord("a control batch, and a producer may not write any")
     try:
         compression = header.compression
     except CorruptRecordBatch as error:
         raise InvalidRecord(str(error)) from error
-    if config.is_compacted:
+    if config.is_compacted and not header.is_control:
         _check_keys(batch)
     elif compression is not Compression.NONE:
         _check_packing(batch)

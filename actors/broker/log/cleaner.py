@@ -76,6 +76,9 @@ class CleanableLog(Protocol):
     def is_closed(self) -> bool:
         """Whether its files are no longer ours."""
 
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether it belongs to a transaction that was aborted."""
+
     def is_last_of_producer(self, header: BatchHeader) -> bool:
         """Whether it is the last batch of an idempotent producer."""
 
@@ -134,7 +137,8 @@ async def clean(
     for segment in cleanable_segments(segments, first_uncleanable, first_dirty):
         async with aclosing(watched.chunks(segment)) as chunks:
             async for chunk in chunks:
-                if not _add_keys(chunk, keys, first_dirty, max_keys):
+                counted = [batch for batch in chunk if not log.is_aborted(batch.header)]
+                if not _add_keys(counted, keys, first_dirty, max_keys):
                     break
         if len(keys.last) >= max_keys:
             break  # the rest is for next time
@@ -246,10 +250,12 @@ class _Job:
         if header.is_control or header.base_offset > self.keys.latest_offset:
             return batch.data
         records = decode_records(batch)
+        is_aborted = self.log.is_aborted(header)
         kept = [
             # A follower or consumer that has read up to here must still be told of a tombstone,
             # so the pass that first meets one keeps it: in Kafka its segment is the younger one.
-            self.keys.keeps(
+            not is_aborted
+            and self.keys.keeps(
                 record, keeps_tombstone=keeps_tombstones or record.offset >= self.first_dirty
             )
             for record in records

@@ -113,6 +113,9 @@ class Compaction:
         noted = self._notes.rows(CLEANER_OFFSETS).get(at, Offset(0))
         first_dirty = max(noted if noted <= log.log_end_offset else Offset(0), log.log_start_offset)
         limit = first_uncleanable_offset(
-            log.segments, first_dirty, high_watermark=high_watermark, now_ms=now_ms
+            log.segments,
+            first_dirty,
+            high_watermark=log.last_stable_offset(high_watermark),
+            now_ms=now_ms,
         )
         return first_dirty, limit

@@ -114,7 +114,8 @@ class DurableLog:
         try:
             with Storage(self.folder):
                 if self.producers is not None:
-                    await self.producers.save(self.folder, target)
+                    bases = [each.base_offset for each in segments.all]
+                    await self.producers.save(self.folder, target, bases)
                 await segments.sync(
                     self.recovery_point, target, self.epochs, names=must_sync, folder=is_new
                 )

@@ -8,6 +8,7 @@ that is bad, or missing, ends the log (B171).
 from typing import NamedTuple
 
 from actors.broker.log import names
+from actors.broker.log.aborted import index_base
 from actors.broker.log.checkpoints import LEADER_EPOCHS, MalformedCheckpoint
 from actors.broker.log.config import LogConfig
 from actors.broker.log.epochs import LeaderEpochCache, load_epochs
@@ -70,9 +71,12 @@ class Found:
     def __init__(self, disk: Disk, folder: str, config: LogConfig, now_ms: int) -> None:
         listed = {}
         self._snapshots: list[Offset] = []
+        self._indexes: list[Offset] = []  # of aborted transactions
         for name in disk.list(folder) if disk.is_directory(folder) else ():
             if (offset := snapshot_offset(name)) is not None:
                 self._snapshots.append(offset)
+            elif (base := index_base(name)) is not None:
+                self._indexes.append(base)
             parsed = names.parse_name(name)
             if parsed is not None:
                 listed[name] = parsed
@@ -122,7 +126,7 @@ class Found:
         """What is known of producers at the log's end; None if none ever wrote here."""
         if not self._snapshots and not any(each.has_producers for each in segments):
             return None
-        memory = ProducerMemory(self._disk, self._now_ms, self._snapshots)
+        memory = ProducerMemory(self._disk, self._now_ms, self._snapshots, self._indexes)
         folder = self._folder
         memory.forget_from(folder, trusted)
         memory.keep_only(folder, [each.base_offset for each in segments])

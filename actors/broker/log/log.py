@@ -12,6 +12,7 @@ the files' names, or has to be durable at its end, waits for the log's turn; an 
 
 from collections.abc import Sequence
 
+from actors.broker.log.aborted import AbortedEntry
 from actors.broker.log.appending import (
     Accepted,
     Appended,
@@ -94,15 +95,22 @@ class Log(DurableLog):
 
     # --- appending ----------------------------------------------------------------------------
 
-    def append_as_leader(self, data: Buffer, leader_epoch: LeaderEpoch, now_ms: int) -> Appended:
-        """Give the batches their offsets, in place if the data may be written, and append them."""
+    def append_as_leader(
+        self, data: Buffer, leader_epoch: LeaderEpoch, now_ms: int, *, is_internal: bool = False
+    ) -> Appended:
+        """Give the batches their offsets, in place if the data may be written, and append them.
+
+        `is_internal`: a coordinator's, of which no sequence is expected.
+        """
         if leader_epoch < self.epochs.latest_epoch:
             raise FallingLeaderEpoch(f"{leader_epoch}, after {self.epochs.latest_epoch}")
         config = self.config
-        accepted = accept_from_producer(data, self.log_end_offset, leader_epoch, now_ms, config)
+        accepted = accept_from_producer(
+            data, self.log_end_offset, leader_epoch, now_ms, config, is_internal=is_internal
+        )
         is_stamped = config.message_timestamp_type is TimestampType.LOG_APPEND_TIME
         if self.producers is not None and accepted.headers[0].producer_id > NO_PRODUCER_ID:
-            there = self.producers.judge(accepted.headers[0])
+            there = self.producers.judge(accepted, is_internal=is_internal)
             if there is not None:
                 return self._appended_before(there, is_stamped=is_stamped)
         return self._append(accepted, now_ms, now_ms if is_stamped else NO_TIMESTAMP_MS)
@@ -129,6 +137,22 @@ class Log(DurableLog):
         known = None if self.producers is None else self.producers.states.get(header.producer_id)
         return known is not None and known.last_offset == header.last_offset
 
+    def last_stable_offset(self, high_watermark: Offset) -> Offset:
+        """Up to here nothing belongs to a transaction whose end is not known (B165)."""
+        if self.producers is None:
+            return high_watermark
+        return self.producers.last_stable_offset(high_watermark)
+
+    def aborted_in(self, first: Offset, upto: Offset) -> list[AbortedEntry]:
+        """The aborted transactions with records from the one offset on and before the other."""
+        return [] if self.producers is None else self.producers.aborted.overlapping(first, upto)
+
+    def is_aborted(self, header: BatchHeader) -> bool:
+        """Whether it belongs to a transaction that was aborted."""
+        if self.producers is None or not header.is_transactional or header.is_control:
+            return False
+        return self.producers.aborted.has(header.producer_id, header.base_offset)
+
     def begin_epoch(self, leader_epoch: LeaderEpoch) -> None:
         """A new leader's first act; where a topic's znodes were removed, epochs begin anew."""
         if leader_epoch != self.epochs.latest_epoch:
@@ -152,7 +176,7 @@ class Log(DurableLog):
             if has_producers:
                 if self.producers is None:
                     self.producers = ProducerMemory(self._disk, now_ms)
-                self.producers.take(accepted.headers, self._segments.all, now_ms)
+                self.producers.take(accepted, self._segments.all, now_ms)
             if self._unflushed_since_ms is None:
                 self._unflushed_since_ms = now_ms
         return Appended(

@@ -6,9 +6,12 @@ Rule: the answer is the coordinator's; since version 3 a producer may say who it
 from typing import Final
 
 from actors.doors.kafka.call import Api, Call
+from actors.doors.kafka.fencing import fenced_as
 from actors.doors.kafka.shapes import milliseconds
 from wire.ids import NO_PRODUCER_EPOCH, NO_PRODUCER_ID
 from wire.transactions import InitProducerId, InitProducerIdResponse
+
+_FENCED_SINCE: Final = 4
 
 
 def serve(call: Call) -> None:
@@ -25,7 +28,7 @@ def serve(call: Call) -> None:
 
 def _answer(call: Call, response: InitProducerIdResponse) -> None:
     call.answer(
-        error_code=response.error_code,
+        error_code=fenced_as(response.error_code, call.version, since=_FENCED_SINCE),
         producer_id=response.producer_id,
         producer_epoch=response.producer_epoch,
     )

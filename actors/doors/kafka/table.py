@@ -8,6 +8,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from actors.doors.kafka import (
+    add_offsets_to_txn,
+    add_partitions_to_txn,
     alter_configs,
     alter_partition_reassignments,
     api_versions,
@@ -20,7 +22,9 @@ from actors.doors.kafka import (
     describe_configs,
     describe_groups,
     describe_log_dirs,
+    describe_transactions,
     elect_leaders,
+    end_txn,
     fetch,
     find_coordinator,
     heartbeat,
@@ -31,6 +35,7 @@ from actors.doors.kafka import (
     list_groups,
     list_offsets,
     list_partition_reassignments,
+    list_transactions,
     metadata,
     offset_commit,
     offset_delete,
@@ -40,6 +45,8 @@ from actors.doors.kafka import (
     sasl_authenticate,
     sasl_handshake,
     sync_group,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from actors.doors.kafka.call import Api
 
@@ -64,6 +71,11 @@ APIS: Final[tuple[Api, ...]] = (
     delete_records.API,
     init_producer_id.API,
     offset_for_leader_epoch.API,
+    add_partitions_to_txn.API,
+    add_offsets_to_txn.API,
+    end_txn.API,
+    write_txn_markers.API,
+    txn_offset_commit.API,
     describe_configs.API,
     alter_configs.API,
     describe_log_dirs.API,
@@ -76,6 +88,8 @@ APIS: Final[tuple[Api, ...]] = (
     list_partition_reassignments.API,
     offset_delete.API,
     describe_cluster.API,
+    describe_transactions.API,
+    list_transactions.API,
 )
 BY_KEY: Final[Mapping[int, Api]] = {each.key: each for each in APIS}
 

@@ -33,12 +33,12 @@ from wire.errors import (
     NotLeaderOrFollower,
     RequestTimedOut,
     UnknownTopicOrPartition,
-    UnsupportedVersion,
 )
 from wire.groups import OffsetFetch
-from wire.ids import Offset, ProducerId, TopicPartition
+from wire.ids import Offset, ProducerEpoch, ProducerId, TopicPartition
+from wire.markers import Marker, encode_marker
 from wire.metadata import Metadata
-from wire.records import Attributes, Record, encode_batch
+from wire.records import Attributes, ProducerStamp, Record, assign, encode_batch
 
 
 @pytest.fixture
@@ -68,6 +68,14 @@ def batch(*offsets, attributes=0):
         [Record(offset=Offset(each), timestamp_ms=1, value=b"%d" % each) for each in offsets],
         attributes=attributes,
     )
+
+
+def of_transaction(offset, producer=1):
+    stamp = ProducerStamp(
+        producer_id=ProducerId(producer), producer_epoch=ProducerEpoch(0), base_sequence=offset
+    )
+    record = Record(offset=Offset(offset), timestamp_ms=1, value=b"%d" % offset)
+    return encode_batch([record], attributes=Attributes.TRANSACTIONAL, producer=stamp)
 
 
 async def until(consumer, count):
@@ -674,12 +682,15 @@ async def test_an_error_that_will_not_pass_is_told(sim, brokers, reading):
         assert raised.value.code is code
 
 
-async def test_aborted_transactions_are_told_rather_than_shown(sim, brokers, reading):
+async def test_what_was_aborted_is_passed_over(sim, brokers, reading):
     aborted = (AbortedTransaction(ProducerId(1), Offset(0)),)
-    brokers.script(Fetch, fetched(batch(0), aborted_transactions=aborted))
+    marker = encode_marker(ProducerId(1), ProducerEpoch(0), Marker(False, 0), 1)
+    assign(marker, base_offset=Offset(3), leader_epoch=0)
+    data = of_transaction(0) + batch(1) + of_transaction(2, producer=2) + marker + of_transaction(4)
+    brokers.script(Fetch, fetched(data, aborted_transactions=aborted))
 
-    with pytest.raises(UnsupportedVersion, match="orders-0"):
-        await reading.poll()
+    assert [each.offset for each in await until(reading, 3)] == [1, 2, 4]
+    assert await reading.position(ORDERS_0) == 5
 
 
 async def test_endless_empty_answers_end_with_the_poll(sim, brokers, reading):

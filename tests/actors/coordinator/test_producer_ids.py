@@ -16,6 +16,13 @@ from wire.znodes import PERSISTENT_ROOTS
 PATH = "/latest_producer_id_block"
 
 
+class Nobody:
+    """Who has no replicas."""
+
+    def tell(self, message):
+        raise AssertionError(message)
+
+
 class Desk:
     """A transaction coordinator alone with ZooKeeper."""
 
@@ -27,7 +34,9 @@ class Desk:
         await make_paths(desk.world.keeper, PERSISTENT_ROOTS)
         desk.system = System(f"broker-{broker}", desk.world.trace)
         sim.adopt(desk.system)
-        coordinator = TransactionCoordinator(desk.world, BrokerConfig(broker_id=broker))
+        coordinator = TransactionCoordinator(
+            desk.world, BrokerConfig(broker_id=broker), Nobody(), lambda: None, str
+        )
         desk.ref = desk.system.start("transaction-coordinator", coordinator)
         return desk
 

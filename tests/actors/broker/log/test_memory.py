@@ -32,18 +32,21 @@ from tests.actors.broker.log.logs import (
 from tests.actors.broker.log.test_producers import header
 from wire.errors import CorruptRecordBatch, InvalidRecord
 from wire.ids import LeaderEpoch, Offset, ProducerEpoch, ProducerId
-from wire.records import ProducerStamp, Record, encode_batch
+from wire.markers import Marker, encode_marker
+from wire.records import Attributes, ProducerStamp, Record, decode_header, encode_batch
 
 SMALL = LogConfig(segment_bytes=400, index_interval_bytes=100, retention_bytes=0)
 
 
-def stamped(sequence: int, *, count: int = 1, epoch: int = 0, who: int = 7) -> bytearray:
+def stamped(
+    sequence: int, *, count: int = 1, epoch: int = 0, who: int = 7, attributes: int = 0
+) -> bytearray:
     """As an idempotent producer sends it."""
     records = [Record(offset=Offset(n), timestamp_ms=NOW_MS, value=b"v") for n in range(count)]
     stamp = ProducerStamp(
         producer_id=ProducerId(who), producer_epoch=ProducerEpoch(epoch), base_sequence=sequence
     )
-    return encode_batch(records, producer=stamp)
+    return encode_batch(records, producer=stamp, attributes=attributes)
 
 
 def send(log: Log, *sequences: int, who: int = 7) -> list[int]:
@@ -355,6 +358,7 @@ class Model:
         self.batches: list[Any] = []
         self.next = dict.fromkeys((7, 8, 9), 0)
         self.recovery_point = Offset(0)
+        self.old: set[int] = set()  # producers of transactions whose beginning is gone
 
     def step(self, name: str, number: int) -> None:
         getattr(self, f"_{name}")(number)
@@ -363,24 +367,67 @@ class Model:
     def check(self) -> None:
         """Of each producer in the log its last batch is known, and of nobody one that is gone."""
         states = ProducerStates() if self.log.producers is None else self.log.producers.states
-        last = {h.producer_id: h for h in headers_of(self.log) if h.producer_id >= 0}
+        self.check_transactions(states)
+        last = {h.producer_id: h for h in headers_of(self.log) if h.base_sequence >= 0}
         for producer, found in last.items():
             known = states.get(producer)
             assert known is not None
             assert known.batches[-1].last_offset == found.last_offset
             assert known.last_sequence == found.base_sequence + found.last_offset_delta
             assert states.judge(found).last_offset == found.last_offset
-        there = {(h.producer_id, h.last_offset) for h in self.batches}
+        data = [each for each in self.batches if not isinstance(each, tuple)]
+        there = {(h.producer_id, h.last_offset) for h in data}
         for known in states:
             assert {(known.producer_id, each.last_offset) for each in known.batches} <= there
+
+    def check_transactions(self, states: ProducerStates) -> None:
+        """Those that are open, and those that were aborted, are those that the batches tell of."""
+        opened, aborted = {}, []
+        for each in self.batches:
+            header, marker = each if isinstance(each, tuple) else (each, None)
+            if marker is None and header.is_transactional:
+                opened.setdefault(header.producer_id, header.base_offset)
+            elif marker is not None:
+                first = opened.pop(header.producer_id, None)
+                if first is not None and not marker.is_committed:
+                    aborted.append((header.producer_id, first, header.last_offset))
+        start, end = self.log.log_start_offset, self.log.log_end_offset
+        # Of one whose beginning was deleted for its age, a kill may leave less.
+        old = {each for each, first in opened.items() if first < start}
+        recent = {each: first for each, first in opened.items() if each not in old}
+        assert {e: first for e, first in states.open.items() if e not in old} == recent
+        assert list(states.open.values()) == sorted(states.open.values())
+        found = [each[:3] for each in self.log.aborted_in(start, end)]
+        whole = [each for each in aborted if each[1] >= start]
+        assert [each for each in found if each in whole] == whole
+        self.old |= old | {each[0] for each in aborted if each[1] < start}
+        assert all(each in whole or each[0] in self.old for each in found)
+        assert self.log.last_stable_offset(end) == min([end, *states.open.values()])
 
     def _send(self, who: int) -> None:
         who = 7 + who % 3
         known = None if self.log.producers is None else self.log.producers.states.get(who)
         sequence = 0 if known is None else known.last_sequence + 1
+        if known is not None and known.transaction_offset is not None:
+            return  # such a batch is refused
         done = self.log.append_as_leader(stamped(sequence, who=who), LeaderEpoch(0), NOW_MS)
         assert not done.is_duplicate
         self.batches.append(header(sequence, at=done.first_offset, who=who))
+
+    def _send_in_transaction(self, who: int) -> None:
+        who = 7 + who % 3
+        known = None if self.log.producers is None else self.log.producers.states.get(who)
+        sequence = 0 if known is None else known.last_sequence + 1
+        batch = stamped(sequence, who=who, attributes=Attributes.TRANSACTIONAL)
+        done = self.log.append_as_leader(batch, LeaderEpoch(0), NOW_MS)
+        self.batches.append(decode_header(batch))
+        assert self.batches[-1].base_offset == done.first_offset
+
+    def _end(self, number: int) -> None:
+        marker = Marker(number % 2 == 0, 0)
+        batch = encode_marker(ProducerId(7 + number % 3), ProducerEpoch(0), marker, NOW_MS)
+        self.log.append_as_leader(batch, LeaderEpoch(0), NOW_MS, is_internal=True)
+        self.batches.append((decode_header(batch), marker))
 
     def _plain(self, count: int) -> None:
         append(self.log, *[b"plain"] * (count % 4))
@@ -389,9 +436,10 @@ class Model:
         offset = Offset(max(self.log.log_start_offset, self.log.log_end_offset - back % 12))
         self.recovery_point = min(self.recovery_point, offset)
         self.log.truncate_to(offset)
-        if back % 3:
-            now(self.log.flush())
         self._cut(self.log.log_end_offset)
+        if back % 3 == 0:  # killed between the two
+            self._crash(0)
+        now(self.log.flush())
 
     def _start_at(self, offset: int) -> None:
         self.recovery_point = Offset(0)
@@ -433,12 +481,16 @@ class Model:
         self._cut(self.log.log_end_offset)
 
     def _cut(self, end: int) -> None:
-        self.batches = [each for each in self.batches if each.next_offset <= end]
+        ends = [each[0] if isinstance(each, tuple) else each for each in self.batches]
+        kept = zip(self.batches, ends, strict=True)
+        self.batches = [each for each, header in kept if header.next_offset <= end]
 
 
 STEPS = st.tuples(
     st.sampled_from(
-        ["send"] * 6
+        ["send"] * 4
+        + ["send_in_transaction"] * 4
+        + ["end"] * 3
         + ["plain", "truncate", "start_at", "retain", "flush", "flush", "reopen", "crash", "crash"]
     ),
     st.integers(0, 40),
