@@ -250,6 +250,8 @@ BEHAVIOURS: Final[Mapping[str, str]] = {
     "I-23": "Indexes point at what they say, and recovery gives a prefix with all that was durable",
     "I-24": "Each request has exactly one answer",
     "I-25": "A group reads its last acknowledged commit, or a later one",
+    "I-26": "A generation of a group has one assignment",
+    "I-27": "A partition has one reader in a generation",
     "L-1": "In the end one controller reigns, and all brokers know it",
     "L-2": "In the end every partition is led, and all its replicas are in sync",
     "L-3": "In the end every broker's metadata is what ZooKeeper says",

@@ -4,6 +4,7 @@ Rule: only what was answered counts. A static member that comes back is the one 
 another id; a group that was deleted, or forgotten, begins anew.
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection
 from typing import ClassVar
 
@@ -19,7 +20,7 @@ from wire.trace import GroupForgotten, TraceEvent
 Generation = tuple[str, int]
 
 
-class _ToldToMembers(Invariant):
+class _ToldToMembers(Invariant, ABC):
     """Hears what each member of each generation is told that it has."""
 
     events: ClassVar[tuple[type[TraceEvent], ...]] = (GroupForgotten,)
@@ -44,11 +45,13 @@ class _ToldToMembers(Invariant):
         assert isinstance(event, GroupForgotten)
         self._forget(event.group)
 
+    @abstractmethod
     def _told(self, generation: Generation, member: str, assignment: bytes) -> None:
-        raise NotImplementedError
+        """A member has this in that generation."""
 
+    @abstractmethod
     def _forget(self, group: str) -> None:
-        raise NotImplementedError
+        """The group begins anew."""
 
 
 class OneAssignmentAGeneration(_ToldToMembers):

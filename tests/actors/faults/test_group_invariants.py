@@ -47,6 +47,7 @@ def test_a_group_that_shares_well_is_not_blamed(kind):
     assert told.names == []
 
 
+@pytest.mark.behaviour("I-26")
 def test_a_generation_that_is_told_differently_is_found():
     told = Told(OneAssignmentAGeneration)
     told.tell("a", ORDERS)
@@ -55,6 +56,7 @@ def test_a_generation_that_is_told_differently_is_found():
     assert told.names == ["I-26"]
 
 
+@pytest.mark.behaviour("I-27")
 def test_a_partition_with_two_readers_is_found():
     told = Told(OneReaderAGeneration)
     told.tell("a", ORDERS)
