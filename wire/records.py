@@ -252,6 +252,13 @@ def holds_a_batch(buffer: Buffer) -> bool:
     return len(buffer) >= HEADER_BYTES and decode_header(buffer).size_in_bytes <= len(buffer)
 
 
+def has_zstd(buffer: Buffer) -> bool:
+    """Whether a whole batch is packed so: older clients do not know of it (KIP-110)."""
+    return any(
+        batch.header.attributes & _COMPRESSION_BITS == Compression.ZSTD for batch in batches(buffer)
+    )
+
+
 def verify(batch: RecordBatch) -> None:
     """Raises CorruptRecordBatch unless the CRC is that of the bytes."""
     found = crc32c(batch.data[CRC_STARTS_AT:])

@@ -18,7 +18,9 @@ from wire.data import (
 )
 from wire.errors import ErrorCode
 from wire.ids import NO_BROKER, NO_LEADER_EPOCH, TopicId, TopicPartition
+from wire.records import has_zstd
 
+_WITH_ZSTD: Final = 10  # version
 _BY_ID: Final = 13  # version: topics have ids instead of names
 _FIRST_SESSION_EPOCH: Final = 1
 
@@ -82,18 +84,21 @@ def _answer(
         {
             "topic": name,
             "topic_id": call.cluster.topic_ids.get(name),
-            "partitions": map(_result, results),
+            "partitions": [_result(call.version, each) for each in results],
         }
         for name, results in by_topic(response.partitions)
     ]
     topics += [
-        {"topic_id": topic_id or None, "partitions": map(_unknown, partitions)}
+        {"topic_id": topic_id or None, "partitions": [_unknown(each) for each in partitions]}
         for topic_id, partitions in unknown.items()
     ]
     call.answer(error_code=response.error_code, session_id=NO_SESSION, responses=topics)
 
 
-def _result(result: FetchResult) -> dict[str, Any]:
+def _result(version: int, result: FetchResult) -> dict[str, Any]:
+    if version < _WITH_ZSTD and result.records and has_zstd(result.records):
+        code = ErrorCode.UNSUPPORTED_COMPRESSION_TYPE
+        result = FetchResult(partition=result.partition, error_code=code)
     fields: dict[str, Any] = {
         "partition_index": result.partition.partition,
         "error_code": result.error_code,

@@ -4,14 +4,18 @@ Rule: batches pass as they are. With acks=0 nobody waits for an answer, so that 
 told by the end of the connection, as Kafka does.
 """
 
+from contextlib import suppress
 from typing import Any, Final
 
 from actors.doors.kafka.call import Api, Call
 from actors.doors.kafka.produce_request import read_produce
 from actors.doors.kafka.shapes import by_topic
 from runtime.tcp_connection import DEFAULT_LIMITS
-from wire.data import Produce, ProduceResponse, ProduceResult
-from wire.errors import ErrorCode
+from wire.data import Produce, ProducePartition, ProduceResponse, ProduceResult
+from wire.errors import CorruptRecordBatch, ErrorCode, UnsupportedCompressionType
+from wire.records import has_zstd
+
+_WITH_ZSTD: Final = 7  # version
 
 
 def serve(call: Call) -> None:
@@ -23,8 +27,17 @@ def serve(call: Call) -> None:
         transactional_id=request.transactional_id,
         partitions=request.partitions,
     )
+    if call.version < _WITH_ZSTD and any(map(_is_zstd, produce.partitions)):
+        why = f"Produce {call.version} knows no zstd."
+        call.refusal = UnsupportedCompressionType(why)
     acks, call.request = request.acks, None  # its records do not wait for the answer
     call.ask(produce, lambda response: _answer(call, response, acks))
+
+
+def _is_zstd(partition: ProducePartition) -> bool:
+    with suppress(CorruptRecordBatch):  # the log says what is wrong with it
+        return has_zstd(partition.records)
+    return False
 
 
 def _answer(call: Call, response: ProduceResponse, acks: int) -> None:

@@ -6,7 +6,9 @@ import pytest
 
 from actors.doors.kafka.shapes import topic_id_of, uuid_of
 from tests.support.kafka_caller import NOBODY, ORDERS, batch, id_of, offsets_of, produce
+from tests.support.packed import packed
 from wire.errors import ErrorCode
+from wire.packing import Compression
 
 # --- Metadata -------------------------------------------------------------------------------------
 
@@ -173,6 +175,19 @@ async def test_what_is_no_batch_is_refused(caller, records):
     answer = await produce(caller, records)
 
     assert answer.error_code == ErrorCode.CORRUPT_MESSAGE
+
+
+async def test_clients_that_know_no_zstd_neither_send_nor_get_it(drive, caller):
+    records = bytes(packed(batch(1), Compression.ZSTD))
+
+    assert (await produce(caller, records, version=6)).error_code == 76
+    assert (await produce(caller, records, version=7)).base_offset == 0
+    await drive.settle()
+
+    old = await caller.ask("Fetch", 9, **wish(9, {"topic": "orders"}))
+    new = await caller.ask("Fetch", 10, **wish(10, {"topic": "orders"}))
+    assert old.responses[0].partitions[0].error_code == 76
+    assert new.responses[0].partitions[0].records == records[:12] + b"\0" * 4 + records[16:]
 
 
 @pytest.mark.parametrize("version", range(1, 9))

@@ -121,6 +121,17 @@ async def test_calls_are_answered_one_after_the_other_also_when_the_first_one_wa
     assert [caller.heard(at, *each)[0] for at, each in enumerate(heard)] == [1, 2, 3]
 
 
+async def test_one_fetch_begins_to_wait_when_the_one_before_has_ended(sim, caller):
+    for _ in range(2):
+        caller.say("Fetch", 4, **a_fetch(max_wait=500))
+
+    await sim.sleep(700)
+    assert len(caller.line.heard) == 1
+
+    await sim.sleep(400)
+    assert len(caller.line.heard) == 2
+
+
 async def test_produce_requests_follow_each_other_without_waiting_for_the_replicas(
     sim, drive, caller
 ):
