@@ -99,10 +99,13 @@ class ZombiesCannotCommit(Invariant):
     def _on_appended(self, node: str, event: RecordsAppended) -> None:
         partition = TopicPartition(event.topic, event.partition)
         reign = self._in_office.get(partition)
-        if reign is not None and reign.epoch > event.leader_epoch and reign.leader != node:
-            late = self._late.setdefault(partition, {})
-            for offset in range(event.first_offset, event.last_offset + 1):
+        is_late = reign is not None and reign.epoch > event.leader_epoch and reign.leader != node
+        late = self._late.setdefault(partition, {})
+        for offset in range(event.first_offset, event.last_offset + 1):
+            if reign is not None and is_late:
                 late[node, offset] = reign
+            else:  # what was there before was cut off, and these are another term's
+                late.pop((node, offset), None)
 
     def _on_isr_changed(self, node: str, event: IsrChanged) -> None:
         """The version tells what came first: the answer to a write may be long under way."""

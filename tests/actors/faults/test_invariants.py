@@ -29,6 +29,7 @@ from wire.data import (
     Produce,
     ProducePartition,
     ProduceResponse,
+    ProduceResult,
 )
 from wire.errors import ErrorCode
 from wire.frame import Frame, FrameKind
@@ -455,6 +456,38 @@ async def test_a_leader_that_commits_after_its_successor_took_office_is_found(sc
     await scene.produce(1, b"four")
 
     with pytest.raises(Violation, match=r"I-21 orders-0 on 1 at 3: .*broker-2 had taken over"):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-21")
+async def test_what_a_leader_appended_in_a_later_term_is_its_own_when_it_is_answered_late(scene_of):
+    zombies = ZombiesCannotCommit()
+    scene = await scene_of(zombies)
+    invariants = scene.watched.invariants
+
+    def take_office(broker, epoch):
+        leader = ReplicaRoleChanged("orders", 0, "leader", broker, epoch)
+        invariants.on_event(f"broker-{broker}", leader)
+
+    def acknowledge():
+        request = Produce(
+            acks=-1, timeout_ms=1, partitions=(ProducePartition(ORDERS, memoryview(b"")),)
+        )
+        result = ProduceResult(partition=ORDERS, base_offset=Offset(3))
+        answer = Exchange(BrokerId(1), request, ProduceResponse(partitions=(result,)), 1, 2)
+        zombies.on_answered(answer, invariants.sight)
+
+    take_office(2, 1)
+    invariants.on_event("broker-1", RecordsAppended("orders", 0, "leader", 0, 3, 3))
+    take_office(1, 2)
+    invariants.on_event("broker-1", RecordsAppended("orders", 0, "leader", 2, 3, 3))
+    take_office(2, 3)
+    acknowledge()  # another partition of the request has held it up
+    scene.check()
+
+    invariants.on_event("broker-1", RecordsAppended("orders", 0, "leader", 2, 3, 3))
+    acknowledge()
+    with pytest.raises(Violation, match=r"I-21 orders-0 on 1 at 3: .*in epoch 3"):
         scene.check()
 
 
