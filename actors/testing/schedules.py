@@ -99,7 +99,11 @@ def faults(brokers: int = 3, *, kinds: Collection[str] | None = None) -> Faults:
     chosen = list(table) if kinds is None else list(kinds)
     for kind in chosen:
         if kind not in table:
-            why = "is left out: a sound cluster may lose records" if kind in KINDS else "is unknown"
+            why = (
+                "is left out: it may lose records, or hits only Kafka's clients"
+                if kind in KINDS
+                else "is unknown"
+            )
             raise ValueError(f"{kind!r} {why}; there are {', '.join(table)}")
     return st.one_of([table[kind] for kind in table if kind in chosen])
 

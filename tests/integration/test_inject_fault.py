@@ -43,6 +43,10 @@ HEALED = [  # injected, listed, healed by its number
     {"fault": "skew-clock", "broker": 1, "ms": -500},
     {"fault": "kill", "broker": 2},
     {"fault": "stop-zookeeper"},
+    {"fault": "refuse-request", "api": "Produce", "error": "NOT_LEADER_OR_FOLLOWER"},
+    {"fault": "disconnect-request", "api": "Fetch", "client": "nobody"},
+    {"fault": "delay-request", "broker": 1, "ms": 5},
+    {"fault": "blackhole-request", "api": "Metadata", "nth": 9},
 ]
 OVER_AT_ONCE = [
     {"fault": "lose-reply", "broker": 2},

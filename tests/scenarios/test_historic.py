@@ -15,6 +15,7 @@ from msgspec.structs import replace
 from actors.broker import isr
 from actors.broker.fence import Fence
 from actors.broker.in_sync import InSync
+from actors.broker.registration import Registration
 from actors.broker.replica import Replica
 from actors.config import GENERATIONS
 from actors.controller import controller as controllers
@@ -67,6 +68,8 @@ def _writes_without_a_check(patch: Patch) -> None:
 @removes("h6-registration-that-lingers", "L-2")
 def _no_memory_of_the_session_before(patch: Patch) -> None:
     patch.setattr(SessionKeeper, "previous_session_id", 0)
+    nobody = property(lambda self: -1, lambda self, session: None)
+    patch.setattr(Registration, "_registered_by", nobody, raising=False)
 
 
 @removes("h9-error-between-add-and-send", "L-0")
@@ -202,7 +205,7 @@ def _a_shrink_moves_nothing(patch: Patch) -> None:
     patch.setattr(InSync, "__init__", idly)
 
 
-@removes("h41-seen-with-too-few-replicas", "expect")
+@removes("h41-seen-with-too-few-replicas", "I-18")
 def _few_are_enough(patch: Patch) -> None:
     patch.setattr(Replica, "is_under_min_isr", property(lambda self: False))
 

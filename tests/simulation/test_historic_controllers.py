@@ -5,6 +5,7 @@ import asyncio
 import pytest
 
 from actors.broker.fence import Fence
+from actors.broker.registration import Registration
 from actors.controller import controller as controller_module
 from actors.controller.controller import Controller
 from actors.controller.outbox import Outbox
@@ -125,6 +126,8 @@ async def test_a_broker_registers_although_its_former_registration_lingers(
 ):
     if not guarded:
         monkeypatch.setattr(SessionKeeper, "previous_session_id", 0)
+        nobody = property(lambda self: -1, lambda self, session: None)
+        monkeypatch.setattr(Registration, "_registered_by", nobody, raising=False)
     before = drive.tree.get("/brokers/ids/2")
     monkeypatch.setattr(drive.tree, "ephemerals_of", lambda session: ())  # the server is slow
 

@@ -10,6 +10,7 @@ from actors.broker.purgatory import Purgatory
 from actors.cluster import SimulatedCluster
 from actors.faults.answers import CommittedOffsetsAreNotLost, OneAnswerARequest
 from actors.faults.files import IndexesAreTrue
+from actors.faults.groups import OneAssignmentAGeneration, OneReaderAGeneration
 from actors.faults.invariant import Exchange, Invariant
 from actors.faults.invariants import data_plane
 from actors.faults.leadership import OneLeaderAppendsPerEpoch, ZombiesCannotCommit
@@ -133,8 +134,9 @@ def scene_of(sim: Simulator) -> Callable[[Invariant], Awaitable[Scene]]:
 def test_there_is_one_for_each_number():
     numbers = [int(each.name.removeprefix("I-")) for each in data_plane()]
 
-    assert sorted(numbers) == [7, 8, *range(18, 26)]
-    assert tuple(map(type, data_plane())) == ALL
+    assert sorted(numbers) == [7, 8, *range(18, 28)]
+    of_groups = (OneAssignmentAGeneration, OneReaderAGeneration)  # test_group_invariants.py
+    assert tuple(map(type, data_plane())) == (*ALL, *of_groups)
 
 
 # --- silence --------------------------------------------------------------------------------------

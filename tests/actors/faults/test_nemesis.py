@@ -11,7 +11,10 @@ from actors.faults.vocabulary import KINDS, Fault, Kill
 
 # No ZooKeeper loses a watch of a session that lives; a rotten bit may be the only copy; what
 # ZooKeeper refuses to one broker, it refuses to all when it is stopped.
-LEFT_OUT = {"lose-watch", "flip-bit", "refuse-zookeeper"}
+ON_REQUESTS = {
+    kind for kind in KINDS if kind.endswith("-request")
+}  # the load has a door of its own
+LEFT_OUT = {"lose-watch", "flip-bit", "refuse-zookeeper", *ON_REQUESTS}
 
 
 def faults_of(seed: int) -> list[Fault]:

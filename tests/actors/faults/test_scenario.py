@@ -204,7 +204,14 @@ def test_the_second_order_of_one_controller_to_one_broker_can_be_lost():
 
 
 def test_every_fault_can_be_written_and_read():
-    needed = {"broker": 1, "other": 2, "ms": 5, "topic": "orders", "path": "/a"}
+    needed = {
+        "broker": 1,
+        "other": 2,
+        "ms": 5,
+        "topic": "orders",
+        "path": "/a",
+        "error": "NOT_CONTROLLER",
+    }
     for kind in KINDS.values():
         fields = {each: needed[each] for each in kind.__struct_fields__ if each in needed}
         fault = fault_of({"fault": KINDS_BY_CLASS[kind], **fields})

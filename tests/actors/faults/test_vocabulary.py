@@ -13,9 +13,12 @@ from actors.faults.node_hand import NodeHand
 from actors.faults.vocabulary import (
     INSTANT,
     KINDS,
+    BlackholeRequest,
     Cut,
     Delay,
+    DelayRequest,
     DelayWatch,
+    DisconnectRequest,
     Drop,
     Duplicate,
     ExpireSession,
@@ -32,6 +35,7 @@ from actors.faults.vocabulary import (
     LoseWatch,
     OnLink,
     Pause,
+    RefuseRequest,
     RefuseZooKeeper,
     Reorder,
     Restart,
@@ -50,6 +54,8 @@ from actors.node import NodeState
 from actors.view import ClusterView
 from runtime.files import DiskError, File
 from runtime.simulation.simulator import Simulator, run
+from tests.support.kafka_caller import KafkaCaller
+from wire.errors import ErrorCode
 from wire.frame import Frame
 from wire.trace import FaultHealed, FaultInjected
 
@@ -346,6 +352,47 @@ async def skew_clock(desk: Desk) -> None:
     assert desk.cluster.nodes[2].world.clock.now_ms() == desk.cluster.clock.now_ms()
 
 
+async def refuse_request(desk: Desk) -> None:
+    caller = KafkaCaller(desk.sim)
+    number = await desk.inject(RefuseRequest(broker=1, api="ApiVersions", error="NOT_CONTROLLER"))
+    answer = await caller.ask("ApiVersions", 0)
+    assert answer.error_code == ErrorCode.NOT_CONTROLLER
+    await desk.heal(number)
+    assert (await caller.ask("ApiVersions", 0)).error_code == 0
+
+
+async def disconnect_request(desk: Desk) -> None:
+    caller, other = KafkaCaller(desk.sim), KafkaCaller(desk.sim)
+    number = await desk.inject(DisconnectRequest(api="ApiVersions"))
+    caller.say("ApiVersions", 0)
+    await came(desk, lambda: not caller.line.is_open)
+    await desk.heal(number)
+    assert (await other.ask("ApiVersions", 0)).error_code == 0
+
+
+async def delay_request(desk: Desk) -> None:
+    caller = KafkaCaller(desk.sim)
+    number = await desk.inject(DelayRequest(api="ApiVersions", ms=300))
+    began_ms = desk.sim.now_ms
+    await caller.ask("ApiVersions", 0)
+    assert desk.sim.now_ms - began_ms >= 300
+    await desk.heal(number)
+    began_ms = desk.sim.now_ms
+    await caller.ask("ApiVersions", 0)
+    assert desk.sim.now_ms - began_ms < 300
+
+
+async def blackhole_request(desk: Desk) -> None:
+    caller, other = KafkaCaller(desk.sim), KafkaCaller(desk.sim)
+    number = await desk.inject(BlackholeRequest(api="ApiVersions"))
+    caller.say("ApiVersions", 0)
+    await desk.sim.sleep(1_000)
+    assert caller.line.heard == []
+    assert caller.line.is_open
+    await desk.heal(number)
+    assert (await other.ask("ApiVersions", 0)).error_code == 0
+
+
 async def heal(desk: Desk) -> None:
     faults = (Pause(broker=2), Cut(broker=1, other=3), Drop(), SkewClock(broker=1, ms=9))
     numbers = [await desk.inject(each) for each in (*faults, StopZooKeeper(), Kill(broker=3))]
@@ -431,6 +478,7 @@ def test_a_fault_is_an_event_with_a_number_and_healing_undoes_it(name):
 @pytest.mark.parametrize("name", KINDS)
 def test_a_fault_is_read_as_it_is_written(name):
     required = {"broker": 2, "other": "zookeeper", "ms": 20, "topic": "orders", "path": "/a"}
+    required |= {"error": "NOT_CONTROLLER"}
     fields = KINDS[name].__struct_fields__
     table = {"fault": name} | {key: value for key, value in required.items() if key in fields}
 
