@@ -20,6 +20,7 @@ TOPIC_PATTERN: Final = r"\A(?!\.{1,2}\Z)[a-zA-Z0-9._-]{1,249}\Z"  # B083
 # In ZooKeeper ids and epochs are never the protocol's sentinels below zero, but for the leader.
 JsonVersion = Annotated[int, Meta(ge=1, le=MAX_INT32)]
 JsonNumber = Annotated[int, Meta(ge=0, le=MAX_INT32)]
+JsonZxid = Annotated[int, Meta(ge=0, le=2**63 - 1)]
 JsonPort = Annotated[int, Meta(ge=-1, le=65535)]
 JsonLeader = Annotated[int, Meta(ge=-1, le=MAX_INT32)]
 JsonTopic = Annotated[str, Meta(pattern=TOPIC_PATTERN)]

@@ -14,6 +14,7 @@ from msgspec.json import Decoder
 
 from wire.errors import MalformedZNode
 from wire.ids import (
+    BrokerEpoch,
     BrokerId,
     ControllerEpoch,
     Endpoint,
@@ -27,6 +28,7 @@ from wire.znode_json import (
     JsonPort,
     JsonText64,
     JsonVersion,
+    JsonZxid,
     broker_ids,
     read_json,
     read_number,
@@ -142,6 +144,8 @@ class BrokerRegistration(Struct, frozen=True, kw_only=True):
     rack: str | None = None
     jmx_port: int = -1
     features: Mapping[str, FeatureRange] = {}
+    # Not Kafka's: the epoch that its process had first, if this is another session of it.
+    first_epoch: BrokerEpoch | None = None
 
 
 class _BrokerShape(Struct, frozen=True, kw_only=True):
@@ -154,6 +158,7 @@ class _BrokerShape(Struct, frozen=True, kw_only=True):
     listener_security_protocol_map: dict[str, str] | UnsetType = UNSET
     rack: str | UnsetType | None = UNSET
     features: dict[str, FeatureRange] | UnsetType = UNSET
+    first_epoch: JsonZxid | UnsetType = UNSET
 
 
 _BROKER: Final = Decoder(_BrokerShape)
@@ -189,6 +194,7 @@ class BrokerIdZNode:
             },
             rack=UNSET if registration.rack is None else registration.rack,
             features=dict(registration.features),
+            first_epoch=UNSET if registration.first_epoch is None else registration.first_epoch,
         )
         return write_json(shape)
 
@@ -202,6 +208,7 @@ class BrokerIdZNode:
             rack=None if shape.rack is UNSET else shape.rack,
             jmx_port=shape.jmx_port,
             features={} if shape.features is UNSET else shape.features,
+            first_epoch=None if shape.first_epoch is UNSET else BrokerEpoch(shape.first_epoch),
         )
 
 

@@ -87,6 +87,7 @@ class Registration(Actor):
         self._cluster_id = ""
         self._is_leaving = False
         self._registered_by: int | None = None  # the session of the last registration
+        self._first_epoch: BrokerEpoch | None = None  # of this process
 
     async def on_receive(self, message: RegistrationMessage) -> BrokerEpoch | None:
         """One message at a time."""
@@ -132,6 +133,7 @@ class Registration(Actor):
             endpoints=self._endpoints,
             timestamp_ms=self._world.clock.now_ms(),
             rack=self._rack,
+            first_epoch=self._first_epoch,
         )
         path, data = BrokerIdZNode.path(self._broker), BrokerIdZNode.encode(registration)
         try:
@@ -150,6 +152,7 @@ class Registration(Actor):
             return await self._register()
         self._registered_by = stat.ephemeral_owner
         epoch = BrokerEpoch(stat.czxid)
+        self._first_epoch = self._first_epoch or epoch
         self._world.trace(BrokerRegistered(self._broker, epoch, keeper.session))
         return epoch
 

@@ -64,6 +64,11 @@ class Broker(NamedTuple):
     registration: BrokerRegistration
 
     @property
+    def first_epoch(self) -> BrokerEpoch:
+        """The epoch that its process had first: since then it has lost nothing."""
+        return self.registration.first_epoch or self.epoch
+
+    @property
     def endpoints(self) -> tuple[Endpoint, ...]:
         """Where it can be reached."""
         return self.registration.endpoints
@@ -136,10 +141,14 @@ class ControllerContext:
         unsynced bytes may be lost. A controller that looks treats it as one that died and came
         back (B069), and so must the next controller, if another one stayed and has everything.
         Kafka 2.8 does not (KIP-966 does): it may elect such a broker, and lose what was committed.
+        If all have registered since, those stayed whose process lives on in another session.
         """
         brokers = self.brokers
         live = [each for each in found.isr if each in brokers]
         returned = tuple(each for each in live if brokers[each].epoch > written)
+        if len(returned) == len(live):
+            reborn = tuple(each for each in live if brokers[each].first_epoch > written)
+            returned = reborn or returned
         if returned and len(returned) < len(live):
             self.returned[partition] = returned
         elif found.leader in returned:

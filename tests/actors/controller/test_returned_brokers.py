@@ -81,6 +81,24 @@ async def test_where_nobody_stayed_one_that_came_back_leads(drive):
     assert drive.state("orders").isr == (2, 3)
 
 
+async def test_one_whose_process_lived_on_in_another_session_stayed(drive):
+    """All have registered anew, and only one of them may have lost what it had."""
+    orders = await drive.create("orders", [2, 3])
+    await produce(drive, orders, b"committed", acks=-1)
+    drive.sim.pause(node_name(1))
+    drive.sim.expire_session(node_name(3))
+    await drive.sim.sleep(500)
+    drive.sim.lose_unsynced(node_name(2))
+    drive.vanish(2)
+    await drive.cluster.start_broker(2)
+    drive.vanish(1)
+    await drive.settle()
+
+    assert drive.state("orders").leader == 3
+    assert values_on(drive, 3, orders) == [b"committed"]
+    assert drive.context.brokers[3].first_epoch < drive.context.brokers[3].epoch
+
+
 async def test_a_leader_that_came_back_with_all_others_begins_another_epoch(drive):
     """Else it writes other records at offsets that a follower has in the same epoch."""
     await drive.create("orders", [2, 3])
