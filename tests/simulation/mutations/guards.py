@@ -228,9 +228,9 @@ LEADING: Final = (
     ),
     guard(
         "consumers-below-the-high-watermark",
-        f"{BROKER}serving:Serving._read",
-        "None if reader.is_follower else replica.high_watermark",
-        "None",
+        f"{BROKER}serving:_end_for",
+        "replica.last_stable_offset if reader.is_read_committed else replica.high_watermark",
+        "replica.log_end_offset",
         "Consumers are shown what is committed, and no more (B165)",
     ),
     guard(
@@ -731,7 +731,7 @@ DELETING: Final = (
 COORDINATING: Final = (
     guard(
         "commits-are-replicated",
-        f"{COORDINATOR}coordinator:GroupCoordinator._append",
+        f"{COORDINATOR}group_log:GroupLog.append",
         "acks=self._config.offsets_commit_required_acks",
         "acks=1",
         "A commit is acknowledged when all in sync have it (B177)",
