@@ -97,7 +97,7 @@ def test_what_is_none_stays_so(source, tmp_path):
 
 
 def test_parts_lie_in_the_hours_of_their_events_and_say_their_version(source, tmp_path):
-    _, folder = grown(source, tmp_path, 5 * 2_500)
+    _, folder = grown(source, tmp_path, 5 * 1_250)
 
     parts = parts_of(folder, LeaderElected)
     hours = {part.parent.name for part in parts}
