@@ -16,6 +16,8 @@ from pyspark.sql import SparkSession
 LOCAL: Final = "127.0.0.1"
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 END_TIMEOUT_S: Final = 30
+LOCAL_MEMORY: Final = "2g"
+SHUFFLE_PARTITIONS: Final = 4  # a task costs ten milliseconds, and a small trace has little to do
 
 
 @contextmanager
@@ -30,7 +32,7 @@ def spark_session(
     if SparkSession.getActiveSession() is not None:
         raise RuntimeError("there is a Spark session already, and there is only one")
     builder = SparkSession.builder.master(master).appName("understudy")
-    for key, value in _options(host, ui=ui).items():
+    for key, value in (_options(host, ui=ui) | _sizes(master)).items():
         builder = builder.config(key, value)
     environment = {"SPARK_LOCAL_IP": host}
     if java_home is not None:
@@ -54,6 +56,21 @@ def _options(host: str, *, ui: bool) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": str(ui).lower(),
         "spark.ui.showConsoleProgress": "false",
+    }
+
+
+def _sizes(master: str) -> dict[str, str]:
+    """On this machine: its cores, and memory for tens of millions of events, not for all there is.
+
+    Elsewhere whoever runs that cluster has set such things.
+    """
+    if not master.startswith("local"):
+        return {}
+    return {
+        "spark.driver.memory": LOCAL_MEMORY,
+        "spark.sql.shuffle.partitions": str(SHUFFLE_PARTITIONS),
+        # A trace is thousands of small files: a task for each would be all that is done.
+        "spark.sql.files.openCostInBytes": str(64 << 10),
     }
 
 

@@ -86,6 +86,7 @@ class LeaderElected(TraceEvent, frozen=True):
     partition_epoch: int
     reason: str
     is_unclean: bool
+    replicas: str = ""  # all that are assigned; empty in traces of schema version 1
 
 
 class ElectionFailed(TraceEvent, frozen=True):

@@ -134,7 +134,7 @@ __all__ = [
     "to_json",
 ]
 
-SCHEMA_VERSION: Final = 1
+SCHEMA_VERSION: Final = 2  # 2: LeaderElected says which replicas are assigned
 # By name, so that their order does not hang on who was imported first.
 EVENTS: Final[tuple[type[TraceEvent], ...]] = tuple(
     sorted(TraceEvent.__subclasses__(), key=lambda event: event.__name__)

@@ -352,6 +352,7 @@ class PartitionStates:
                     written.partition_epoch,
                     reason,
                     is_unclean,
+                    ids(self._context.replicas(partition)),
                 )
             )
 

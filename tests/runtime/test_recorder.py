@@ -134,7 +134,7 @@ def test_every_event_is_written_and_read_back_with_the_declared_schema(trace, tm
     (part,) = parts_of(tmp_path, event)
     assert pq.read_schema(part).equals(schema_of(event))
     assert pq.read_schema(part).names == list(COLUMNS[event.__name__])
-    assert pq.read_metadata(part).metadata == {b"understudy.schema": b"1"}
+    assert pq.read_metadata(part).metadata == {b"understudy.schema": b"2"}
     stamp = {"time_us": EPOCH_US + 17, "node": "broker-1", "cause": 0}
     assert rows_of(tmp_path, event) == [
         {"id": number} | stamp | msgspec.structs.asdict(example) for number in (1, 2)

@@ -282,7 +282,7 @@ async def test_a_leaving_broker_hands_over_to_the_next_in_sync_and_leaves_the_is
 
     elected = drive.of(LeaderElected)[-1]
     assert elected == LeaderElected(
-        "orders", 0, 3, 1, "3,4", 1, Strategy.CONTROLLED_SHUTDOWN.value, False
+        "orders", 0, 3, 1, "3,4", 1, Strategy.CONTROLLED_SHUTDOWN.value, False, "2,3,4"
     )
 
 

@@ -142,7 +142,7 @@ async def test_a_new_partition_is_led_by_its_first_live_replica_at_epoch_0(drive
     assert drive.tree.children(PartitionsZNode.path("orders")) == ("0",)
     assert drive.tree.children(PartitionZNode.path(orders)) == ("state",)
     assert drive.of(LeaderElected) == [
-        LeaderElected("orders", 0, 3, 0, "3,2", 0, "NewPartition", False)
+        LeaderElected("orders", 0, 3, 0, "3,2", 0, "NewPartition", False, "4,3,2")
     ]
 
 

@@ -48,7 +48,7 @@ async def test_a_new_topic_goes_new_then_online_partition_before_replicas(drive)
         PartitionStateChanged("orders", 0, "NonExistentPartition", "NewPartition"),
         ReplicaStateChanged("orders", 0, 2, "NonExistentReplica", "NewReplica"),
         ReplicaStateChanged("orders", 0, 3, "NonExistentReplica", "NewReplica"),
-        LeaderElected("orders", 0, 2, 0, "2,3", 0, "NewPartition", False),
+        LeaderElected("orders", 0, 2, 0, "2,3", 0, "NewPartition", False, "2,3"),
         PartitionStateChanged("orders", 0, "NewPartition", "OnlinePartition"),
         ReplicaStateChanged("orders", 0, 2, "NewReplica", "OnlineReplica"),
         ReplicaStateChanged("orders", 0, 3, "NewReplica", "OnlineReplica"),

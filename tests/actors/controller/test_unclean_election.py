@@ -71,7 +71,7 @@ async def test_an_unclean_leader_is_the_first_alive_and_alone_in_sync_and_it_is_
     await drive.kill(2)
 
     assert drive.of(LeaderElected) == [
-        LeaderElected("orders", 0, 4, 1, "4", 2, OFFLINE_STRATEGY, is_unclean=True)
+        LeaderElected("orders", 0, 4, 1, "4", 2, OFFLINE_STRATEGY, True, "2,4,3")
     ]
     assert drive.reign.office.partitions.unclean_elections == 1
     assert drive.state("orders") == state(4, 1, 4, 3)  # 3 has caught up with its new leader
@@ -89,7 +89,7 @@ async def test_with_a_live_replica_in_sync_an_election_is_clean_although_it_need
     await drive.kill(2)
 
     assert drive.of(LeaderElected) == [
-        LeaderElected("orders", 0, 3, 1, "3", 2, OFFLINE_STRATEGY, is_unclean=False)
+        LeaderElected("orders", 0, 3, 1, "3", 2, OFFLINE_STRATEGY, False, "2,4,3")
     ]
     assert drive.reign.office.partitions.unclean_elections == 0
 
@@ -173,7 +173,7 @@ async def test_enabling_it_makes_the_controller_try_what_has_no_leader(drive, en
 
     assert phase(drive) is PartitionPhase.ONLINE
     assert drive.of(LeaderElected) == [
-        LeaderElected("orders", 0, 4, 2, "4", 3, OFFLINE_STRATEGY, is_unclean=True)
+        LeaderElected("orders", 0, 4, 2, "4", 3, OFFLINE_STRATEGY, True, "2,4,3")
     ]
 
 

@@ -1,0 +1,1 @@
+"""The jobs: a file each, a table each."""

@@ -1,0 +1,200 @@
+"""Availability: when nobody served a partition, and when it had fewer replicas in sync than it has.
+
+Rule: a partition is leaderless from the moment its leader is gone, or stands still, until the next
+leader takes its place, or the same one goes on; not from when the controller noticed. It is
+under-replicated as Kafka counts: from the change of the ISR on. A planned handover is no gap.
+"""
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as f
+
+from spark.jobs.incidents import incidents
+from spark.jobs.shared import absences, by_run, merged, replica_sets, run_ends, united
+from spark.trace import Trace
+from spark.transforms import PARTITION, Step, bin_of, lasting, with_next
+from wire.trace import LeaderElected, PartitionStateChanged, ReplicaLeftIsr, ReplicaRoleChanged
+
+LEADERLESS = "leaderless"
+UNDER_REPLICATED = "under-replicated"
+
+
+def windows(trace: Trace) -> DataFrame:
+    """Every window, with the incident that it began with."""
+    ends = by_run(trace, trace.value(run_ends), "end_us")
+    leaders = leaderships(trace).transform(without_leader(trace.once(absences), ends))
+    replicas = trace.once(replica_sets).transform(under_replicated(ends))
+    return (
+        united([leaders, replicas])
+        .transform(trace.recent("to_us"))
+        .transform(because_of(trace.once(incidents)))
+        .withColumn("duration_us", lasting("from_us", "to_us"))
+        .orderBy("run", "from_us", "topic", "partition", "kind")
+    )
+
+
+def leaderships(trace: Trace) -> DataFrame:
+    """Who leads each partition from when on: a node, or nobody."""
+    stamp = ("run", "time_us", "id", "topic", "partition")
+    took = trace.events(ReplicaRoleChanged).where("role = 'leader'").select(*stamp, "node")
+    nobody = [
+        trace.events(event).where("leader = -1").select(*stamp, f.lit("").alias("node"))
+        for event in (LeaderElected, ReplicaLeftIsr)
+    ]
+    gone = trace.events(PartitionStateChanged).where("after = 'NonExistentPartition'")
+    return united([took, *nobody, gone.select(*stamp)])
+
+
+def without_leader(absences: DataFrame, ends: DataFrame) -> Step:
+    """The windows in which nobody leads: nobody is elected, or who is has gone."""
+
+    def step(leaderships: DataFrame) -> DataFrame:
+        spans = (
+            leaderships.transform(with_next(PARTITION, ["time_us"], ["time_us", "id"]))
+            .where(f.col("node").isNotNull())
+            .join(f.broadcast(ends), "run")
+            .withColumn("until_us", f.least(f.coalesce("next_time_us", "end_us"), "end_us"))
+            .withColumn(
+                "is_open", f.coalesce(f.col("next_time_us") >= f.col("end_us"), f.lit(True))
+            )
+        )
+        away = absences.select("run", "node", "state", "down_us", "up_us")
+        no_end = f.lit(2**62)
+        back_us = f.when(f.col("state") == "paused", f.coalesce("up_us", no_end)).otherwise(no_end)
+        deserted = (
+            spans.where("node != ''")
+            .join(f.broadcast(away), ["run", "node"])
+            .where("down_us < until_us and coalesce(up_us > time_us, true)")
+            .select(
+                *PARTITION,
+                f.col("node").alias("lost"),
+                f.greatest("time_us", "down_us").alias("from_us"),
+                f.least("until_us", back_us).alias("to_us"),
+                (f.col("is_open") & (back_us >= f.col("until_us"))).alias("is_open"),
+            )
+        )
+        nobody = spans.where("node = ''").select(
+            *PARTITION,
+            f.lit(None).cast("string").alias("lost"),
+            f.col("time_us").alias("from_us"),
+            f.col("until_us").alias("to_us"),
+            "is_open",
+        )
+        return (
+            united([deserted, nobody])
+            .where("from_us < to_us")
+            .transform(merged_open(PARTITION))
+            .withColumn("kind", f.lit(LEADERLESS))
+        )
+
+    return step
+
+
+def merged_open(keys: tuple[str, ...]) -> Step:
+    """Merged, and open if the last of its pieces is."""
+
+    def step(frame: DataFrame) -> DataFrame:
+        last = f.when(f.col("is_open"), f.col("to_us"))
+        return (
+            frame.withColumn("open_to_us", f.max(last).over(Window.partitionBy(*keys)))
+            .drop("is_open")
+            .transform(merged(keys))
+            .withColumn("is_open", f.coalesce(f.col("open_to_us") == f.col("to_us"), f.lit(False)))
+            .drop("open_to_us")
+        )
+
+    return step
+
+
+def under_replicated(ends: DataFrame) -> Step:
+    """The windows in which fewer replicas were in sync than are assigned."""
+    in_order = Window.partitionBy(*PARTITION).orderBy("time_us", "id")
+
+    def step(replica_sets: DataFrame) -> DataFrame:
+        is_under = (f.col("in_sync") < f.col("factor")) & ~f.col("is_gone")
+        return (
+            replica_sets.withColumn("is_under", is_under)
+            .withColumn("was_under", f.lag("is_under").over(in_order))
+            .where("not (is_under <=> was_under)")
+            .transform(with_next(PARTITION, ["time_us"], ["time_us", "id"]))
+            .where("is_under")
+            .join(f.broadcast(ends), "run")
+            .select(
+                *PARTITION,
+                f.col("time_us").alias("from_us"),
+                f.least(f.coalesce("next_time_us", "end_us"), "end_us").alias("to_us"),
+                f.coalesce(f.col("next_time_us") >= f.col("end_us"), f.lit(True)).alias("is_open"),
+                f.lit(UNDER_REPLICATED).alias("kind"),
+            )
+            .where("from_us < to_us")
+        )
+
+    return step
+
+
+def because_of(incidents: DataFrame) -> Step:
+    """The last incident before a window, of the node that was lost if one was."""
+
+    def step(windows: DataFrame) -> DataFrame:
+        known = incidents.select("run", "incident", "time_us", f.col("target").alias("hit"))
+        is_before = f.col("time_us") <= f.col("from_us")
+        is_of_it = f.coalesce(f.col("lost") == f.col("hit"), f.lit(True))
+        keys = (*PARTITION, "kind", "from_us", "to_us", "lost", "is_open")
+        # One row a window again: there are few incidents, and each window looks at all before it.
+        why = f.max_by("incident", f.when(is_before & is_of_it, f.col("time_us")))
+        return (
+            windows.join(f.broadcast(known), "run", "left")
+            .groupBy(*keys)
+            .agg(why.alias("incident"))
+        )
+
+    return step
+
+
+def availability(trace: Trace) -> DataFrame:
+    """A row a partition that was ever without a leader or a replica, the worst first."""
+    return trace.once(windows).transform(by_partition)
+
+
+def by_partition(windows: DataFrame) -> DataFrame:
+    """How often, how long in all, and how long at most."""
+    columns = []
+    for kind, name in ((LEADERLESS, "leaderless"), (UNDER_REPLICATED, "under_replicated")):
+        long = f.when(f.col("kind") == kind, f.col("duration_us"))
+        columns += [
+            f.count(long).alias(f"{name}_windows"),
+            f.coalesce(f.sum(long), f.lit(0)).alias(f"{name}_us"),
+            f.coalesce(f.max(long), f.lit(0)).alias(f"{name}_longest_us"),
+        ]
+    return (
+        windows.groupBy(*PARTITION)
+        .agg(*columns)
+        .orderBy("run", f.desc("leaderless_us"), f.desc("under_replicated_us"), *PARTITION[1:])
+    )
+
+
+def over_time(trace: Trace) -> DataFrame:
+    """How many partitions were out in each slice of time."""
+    return trace.once(windows).transform(counted_over_time(trace.bin_us))
+
+
+def counted_over_time(width_us: int) -> Step:
+    """From what began and ended in each slice, how many there were; quiet slices are left out."""
+
+    def step(windows: DataFrame) -> DataFrame:
+        began = windows.select(
+            "run", "kind", bin_of("from_us", width_us).alias("bin_us"), f.lit(1).alias("began")
+        )
+        ended = windows.select(
+            "run", "kind", bin_of("to_us", width_us).alias("bin_us"), f.lit(1).alias("ended")
+        )
+        so_far = Window.partitionBy("run", "kind").orderBy("bin_us")
+        return (
+            united([began, ended])
+            .groupBy("run", "kind", "bin_us")
+            .agg(*(f.coalesce(f.sum(each), f.lit(0)).alias(each) for each in ("began", "ended")))
+            .withColumn("after", f.sum(f.col("began") - f.col("ended")).over(so_far))
+            .withColumn("partitions", f.col("after") + f.col("ended"))
+            .orderBy("run", "kind", "bin_us")
+        )
+
+    return step

@@ -1,0 +1,1 @@
+"""The page people read: words, drawings, and sections made of them."""

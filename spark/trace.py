@@ -1,0 +1,264 @@
+"""A trace as tables: every event of every run, read once and as it was declared.
+
+Rule: what is wrong with a part is a sentence among `complaints`, and never the end of the rest. A
+table that two jobs want is kept in memory, if it is one of the small ones.
+"""
+
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Sequence
+from functools import cached_property, reduce
+from typing import Any, Final, TypeVar
+
+from pyspark import StorageLevel
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as f
+
+from spark.compaction import merged_away, parts_below
+from spark.hadoop import Hadoop, literal
+from spark.parts import Looked, Part, look_at, part_of
+from spark.schema import schema_of
+from spark.source import NotATrace
+from spark.transforms import Step
+from wire.trace import (
+    EVENTS,
+    SCHEMA_VERSION,
+    CallFinished,
+    ControllerElected,
+    HighWatermarkMoved,
+    IsrChanged,
+    LeaderElected,
+    MessageHandled,
+    NodePaused,
+    NodeResumed,
+    NodeStarted,
+    NodeStopped,
+    RecordsAppended,
+    ReplicaLeftIsr,
+    ReplicaRoleChanged,
+    TraceEvent,
+)
+
+# There are millions of these in a long run; whoever wants them reads the few columns it needs.
+LARGE: Final = (CallFinished, HighWatermarkMoved, MessageHandled, RecordsAppended)
+# What holds until something else comes: asked for the last hour, they are read from the beginning.
+LASTING: Final = (
+    ControllerElected,
+    IsrChanged,
+    LeaderElected,
+    NodePaused,
+    NodeResumed,
+    NodeStarted,
+    NodeStopped,
+    ReplicaLeftIsr,
+    ReplicaRoleChanged,
+)
+SHOWN: Final = 3  # paths that are named for one reason
+SLICES: Final = 240  # of time, in charts: about so many
+WIDTHS_US: Final = tuple(
+    int(seconds * 1_000_000)
+    for seconds in (0.1, 0.2, 0.5, 1, 2, 5, 10, 15, 30, 60, 120, 300, 600, 1_800, 3_600, 10_800)
+)
+DAY_US: Final = 86_400_000_000
+
+T = TypeVar("T")
+
+
+class Trace:
+    """All that there is to be read."""
+
+    def __init__(self, session: SparkSession, roots: Sequence[str]) -> None:
+        self.session = session
+        self.hadoop = Hadoop(session)
+        self.since_us: int | None = None
+        self.complaints: list[str] = []
+        self._parts: dict[str, list[Part]] = {}  # by root
+        self._merged: dict[str, frozenset[str]] = {}  # by root: parts that a merged one stands for
+        self._bad: set[str] = set()
+        self._versions: dict[str, set[int]] = defaultdict(set)  # by event
+        self.counts: dict[str, int] = defaultdict(int)  # of events, by event
+        self._frames: dict[type[TraceEvent], DataFrame] = {}
+        self._once: dict[Callable[[Trace], Any], Any] = {}
+        for root in self._expand(roots):
+            self._find(root)
+        if not any(self._parts.values()):
+            raise NotATrace(f"there is no trace in {', '.join(roots)}: no part could be read")
+
+    @property
+    def roots(self) -> tuple[str, ...]:
+        """The folders, after globbing."""
+        return tuple(self._parts)
+
+    @property
+    def parts(self) -> list[Part]:
+        """All that will be read."""
+        return [part for parts in self._parts.values() for part in parts]
+
+    @property
+    def runs(self) -> list[str]:
+        """Names of runs, in order."""
+        return sorted({part.run for part in self.parts})
+
+    def has(self, event: type[TraceEvent]) -> bool:
+        """Whether an event happened at all."""
+        return any(part.event == event.__name__ for part in self.parts)
+
+    def events(self, event: type[TraceEvent]) -> DataFrame:
+        """All that the trace says of one event."""
+        if event not in self._frames:
+            frame = self._read(event)
+            if event not in LARGE and self.has(event):
+                frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+            self._frames[event] = frame
+        return self._frames[event]
+
+    def leave_out(self, path: str, reason: str) -> bool:
+        """Go on without a part that could not be read to its end; whether that is news."""
+        found = [part for part in self.parts if same_file(part.path, path)]
+        if not found or found[0].path in self._bad:
+            return False
+        self._bad.add(found[0].path)
+        self.complaints.append(f"{found[0].path} is left out: {reason}")
+        for root, parts in self._parts.items():
+            self._parts[root] = [part for part in parts if part not in found]
+        self.close()
+        return True
+
+    def once(self, make: "Callable[[Trace], DataFrame]") -> DataFrame:
+        """A table that several jobs stand on: made for the first, and kept for the others."""
+        if make not in self._once:
+            self._once[make] = make(self).persist(StorageLevel.MEMORY_AND_DISK)
+        kept: DataFrame = self._once[make]
+        return kept
+
+    def value(self, make: "Callable[[Trace], T]") -> T:
+        """The same for what is no table."""
+        if make not in self._once:
+            self._once[make] = make(self)
+        found: T = self._once[make]
+        return found
+
+    @cached_property
+    def spans(self) -> dict[str, tuple[int, int]]:
+        """When each run's first and last message was handled, or its first and last event was."""
+        event = MessageHandled if self.has(MessageHandled) else self._any_event()
+        ends = self.events(event).groupBy("run").agg(f.min("time_us"), f.max("time_us"))
+        return {row[0]: (row[1], row[2]) for row in ends.collect()}
+
+    @property
+    def bin_us(self) -> int:
+        """How wide a slice of time is in charts: so that the longest run has a few hundred."""
+        longest = max((end - start for start, end in self.spans.values()), default=0)
+        wide = (each for each in WIDTHS_US if each * SLICES >= longest)
+        return next(wide, DAY_US)
+
+    def begin_at(self, since_us: int) -> None:
+        """Leave out what came before, except for what still held then."""
+        self.close()
+        self.since_us = since_us
+
+    def recent(self, column: str) -> Step:
+        """Only what came, or lasted, since the moment that is asked for."""
+        since_us = self.since_us
+        return lambda frame: frame if since_us is None else frame.where(f.col(column) >= since_us)
+
+    def close(self) -> None:
+        """Give the memory back."""
+        kept = [*self._frames.values(), *self._once.values()]
+        for each in kept:
+            if isinstance(each, DataFrame):
+                each.unpersist()
+        self._frames.clear()
+        self._once.clear()
+        self.__dict__.pop("spans", None)
+
+    def _any_event(self) -> type[TraceEvent]:
+        named = {event.__name__: event for event in EVENTS}
+        return named[self.parts[0].event]
+
+    # --- finding ----------------------------------------------------------------------------------
+
+    def _expand(self, roots: Sequence[str]) -> list[str]:
+        found: list[str] = []
+        for root in roots:
+            matches = self.hadoop.glob(root.rstrip("/") or "/")
+            if not matches:
+                raise NotATrace(f"there is no trace in {root}: it does not exist")
+            found += [each for each in matches if self.hadoop.is_folder(each)]
+            if not found:
+                raise NotATrace(f"there is no trace in {root}: it is not a folder")
+        return list(dict.fromkeys(found))
+
+    def _find(self, root: str) -> None:
+        merged = self._merged[root] = merged_away(self.hadoop, root)
+        paths = parts_below(self.hadoop, root)
+        parts = [part for path in paths if (part := part_of(path)) and path not in merged]
+        if not parts:
+            self.complaints.append(f"{root} has no parts of events: nothing was recorded there")
+        whole = self._sift(list(look_at(parts, self.hadoop.tail)))
+        self._parts[root] = whole
+        self._bad |= {part.path for part in parts} - {part.path for part in whole}
+
+    def _sift(self, looked: Iterable[Looked]) -> list[Part]:
+        whole, broken, newer = [], [], Counter[int]()
+        for each in looked:
+            if each.complaint:
+                broken.append(each)
+                continue
+            whole.append(each.part)
+            self.counts[each.part.event] += each.rows
+            version = SCHEMA_VERSION if each.version is None else each.version
+            self._versions[each.part.event].add(version)
+            newer[version] += version > SCHEMA_VERSION
+        for each in broken[:SHOWN]:
+            self.complaints.append(f"{each.part.path} is left out: {each.complaint}")
+        if len(broken) > SHOWN:
+            self.complaints.append(
+                f"{len(broken) - SHOWN} more parts are left out for such reasons"
+            )
+        for version, count in sorted(newer.items()):
+            if count:
+                self.complaints.append(
+                    f"{count} parts are from a newer Understudy (events of version {version}; here"
+                    f" {SCHEMA_VERSION} is known): what is new in them is not shown"
+                )
+        return whole
+
+    # --- reading ----------------------------------------------------------------------------------
+
+    def _read(self, event: type[TraceEvent]) -> DataFrame:
+        schema = schema_of(event)
+        frames = []
+        for root, parts in self._parts.items():
+            mine = [part.path for part in parts if part.event == event.__name__]
+            if not mine:
+                continue
+            table = f"{root}/{event.__name__}"
+            reader = self.session.read.schema(schema)
+            is_whole = not any(path.startswith(f"{table}/") for path in self._bad)
+            # One folder is listed by Spark itself, faster than so many names are passed to it.
+            if is_whole and not self._merged[root]:
+                frames.append(reader.parquet(literal(table)))
+            else:
+                frames.append(reader.option("basePath", table).parquet(*map(literal, mine)))
+        if not frames:
+            return self.session.createDataFrame([], schema)
+        frame = reduce(DataFrame.unionByName, frames)
+        if min(self._versions[event.__name__]) < SCHEMA_VERSION:
+            frame = frame.na.fill("").na.fill(0).na.fill(False)
+        return frame if event in LASTING else self._since(frame)
+
+    def _since(self, frame: DataFrame) -> DataFrame:
+        if self.since_us is None:
+            return frame
+        hour = f.date_format(f.timestamp_micros(f.lit(self.since_us)), "yyyy-MM-dd'T'HH")
+        return frame.where(f.col("hour") >= hour).transform(self.recent("time_us"))
+
+
+def same_file(one: str, other: str) -> bool:
+    """Whether two ways to write a path mean one."""
+    return _bare(one) == _bare(other)
+
+
+def _bare(path: str) -> str:
+    """A path without the slashes that some put behind `file:`."""
+    return "/" + path.removeprefix("file:").lstrip("/") if path.startswith("file:") else path
