@@ -7,41 +7,39 @@ whoever shows facts need not know what kinds there are.
 from functools import reduce
 from typing import Final
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody writes it
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as f
 
-from spark.source import read_events
+from spark.trace import Trace
 from wire.trace import COLUMNS, EVENTS, MessageHandled, Stamp, TraceEvent
 
 STAMP: Final = Stamp.__struct_fields__
-# One for each of what others say already: a call is a message at both of its ends, and a record or
-# a high watermark moves with every batch.
+# A call is a message at both of its ends, and a record or a high watermark moves with every batch.
 LEFT_OUT: Final = frozenset(
     {"MessageHandled", "CallFinished", "RecordsAppended", "HighWatermarkMoved"}
 )
 FACTS: Final = tuple(event for event in EVENTS if event.__name__ not in LEFT_OUT)
+SCHEMA: Final = "id long, time_us long, node string, cause long, kind string, said string"
 
 
-def read_messages(session: SparkSession, folder: str, run: str) -> DataFrame:
+def messages_of(trace: Trace, run: str) -> DataFrame:
     """The handled messages of one run."""
-    return read_events(session, folder, MessageHandled).where(F.col("run") == run)
+    return trace.events(MessageHandled).where(f.col("run") == run)
 
 
-def read_facts(session: SparkSession, folder: str, run: str) -> DataFrame:
+def facts_of(trace: Trace, run: str) -> DataFrame:
     """All else that happened in one run."""
-    frames = [_facts_of(session, folder, event).where(F.col("run") == run) for event in FACTS]
-    return reduce(DataFrame.unionByName, frames).drop("run")
+    frames = [_facts(trace, event, run) for event in FACTS if trace.has(event)]
+    return reduce(DataFrame.unionByName, frames, trace.session.createDataFrame([], SCHEMA))
 
 
-def latest_run(session: SparkSession, folder: str) -> str:
+def latest_run(trace: Trace) -> str:
     """The run that began last."""
-    starts = read_events(session, folder, MessageHandled).groupBy("run").agg(F.min("time_us"))
-    first = starts.orderBy(F.col("min(time_us)").desc(), F.col("run").desc()).first()
-    return "" if first is None else str(first["run"])
+    return max(trace.spans, key=lambda run: (trace.spans[run][0], run))
 
 
-def _facts_of(session: SparkSession, folder: str, event: type[TraceEvent]) -> DataFrame:
+def _facts(trace: Trace, event: type[TraceEvent], run: str) -> DataFrame:
     own = [name for name in COLUMNS[event.__name__] if name not in STAMP]
-    said = F.to_json(F.struct(*own)) if own else F.lit("{}")
-    frame = read_events(session, folder, event)
-    return frame.select(*STAMP, "run", F.lit(event.__name__).alias("kind"), said.alias("said"))
+    said = f.to_json(f.struct(*own)) if own else f.lit("{}")
+    frame = trace.events(event).where(f.col("run") == run)
+    return frame.select(*STAMP, f.lit(event.__name__).alias("kind"), said.alias("said"))

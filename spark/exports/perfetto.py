@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import functions as f
 
-from spark.exports.facts import read_facts, read_messages
+from spark.exports.facts import facts_of, messages_of
+from spark.trace import Trace
 
 MOST: Final = 1_000_000  # messages: what a browser still opens
 TRACKS: Final = "node string, actor string, pid int, tid int"
@@ -30,20 +31,18 @@ class Exported(NamedTuple):
     facts: int
 
 
-def write_perfetto(
-    session: SparkSession, folder: str, file: Path, run: str, *, most: int = MOST
-) -> Exported:
+def write_perfetto(trace: Trace, file: Path, run: str, *, most: int = MOST) -> Exported:
     """Write a run's time line."""
-    messages = read_messages(session, folder, run)
+    messages = messages_of(trace, run)
     count = messages.count()
     kept = messages.orderBy("time_us", "id").limit(most).cache()
-    facts = read_facts(session, folder, run).cache()
+    facts = facts_of(trace, run).cache()
     try:
         if count > most:
-            last_us = kept.agg(F.max("time_us")).first()[0]  # type: ignore[index]
-            facts = facts.where(F.col("time_us") <= last_us)
+            last_us = kept.agg(f.max("time_us")).first()[0]  # type: ignore[index]
+            facts = facts.where(f.col("time_us") <= last_us)
         with_actors = facts.transform(with_actor, kept)
-        tracks = tracks_of(session, kept, with_actors)
+        tracks = tracks_of(trace.session, kept, with_actors)
         lines = (
             slices(kept, tracks)
             .unionByName(arrows(kept, tracks))
@@ -61,11 +60,11 @@ def write_perfetto(
 
 def with_actor(facts: DataFrame, messages: DataFrame) -> DataFrame:
     """Facts, and the actor that was at work when each came about; none for what came by itself."""
-    causes = messages.select(F.col("id").alias("cause"), "actor", F.col("node").alias("at"))
+    causes = messages.select(f.col("id").alias("cause"), "actor", f.col("node").alias("at"))
     joined = facts.join(causes, "cause", "left")
     # A frame that is handed over in memory leaves its effect's node another than its cause's.
-    actor = F.when(F.col("at") == F.col("node"), F.col("actor")).otherwise(NO_ACTOR)
-    return joined.withColumn("actor", F.coalesce(actor, F.lit(NO_ACTOR))).drop("at")
+    actor = f.when(f.col("at") == f.col("node"), f.col("actor")).otherwise(NO_ACTOR)
+    return joined.withColumn("actor", f.coalesce(actor, f.lit(NO_ACTOR))).drop("at")
 
 
 def tracks_of(session: SparkSession, messages: DataFrame, facts: DataFrame) -> DataFrame:
@@ -79,13 +78,13 @@ def tracks_of(session: SparkSession, messages: DataFrame, facts: DataFrame) -> D
 
 def slices(messages: DataFrame, tracks: DataFrame) -> DataFrame:
     """A slice a message."""
-    said = F.struct("id", "cause", "queue_us", "outcome").alias("args")
+    said = f.struct("id", "cause", "queue_us", "outcome").alias("args")
     return _lines(
-        messages.join(F.broadcast(tracks), ["node", "actor"]),
-        F.lit("X").alias("ph"),
-        F.col("message").alias("name"),
-        F.lit("message").alias("cat"),
-        F.col("time_us").alias("ts"),
+        messages.join(f.broadcast(tracks), ["node", "actor"]),
+        f.lit("X").alias("ph"),
+        f.col("message").alias("name"),
+        f.lit("message").alias("cat"),
+        f.col("time_us").alias("ts"),
         _length().alias("dur"),
         "pid",
         "tid",
@@ -95,33 +94,33 @@ def slices(messages: DataFrame, tracks: DataFrame) -> DataFrame:
 
 def arrows(messages: DataFrame, tracks: DataFrame) -> DataFrame:
     """Two ends an arrow: it must begin within the slice of its cause."""
-    placed = messages.join(F.broadcast(tracks), ["node", "actor"])
+    placed = messages.join(f.broadcast(tracks), ["node", "actor"])
     causes = placed.select(
-        F.col("id").alias("cause"),
-        F.col("time_us").alias("from_us"),
-        (F.col("time_us") + _length()).alias("to_us"),
-        F.col("pid").alias("from_pid"),
-        F.col("tid").alias("from_tid"),
+        f.col("id").alias("cause"),
+        f.col("time_us").alias("from_us"),
+        (f.col("time_us") + _length()).alias("to_us"),
+        f.col("pid").alias("from_pid"),
+        f.col("tid").alias("from_tid"),
     )
     pairs = placed.join(causes, "cause")
-    sent_us = F.col("time_us") - F.col("queue_us")
-    within = F.least(F.greatest(sent_us, F.col("from_us")), F.col("to_us"))
+    sent_us = f.col("time_us") - f.col("queue_us")
+    within = f.least(f.greatest(sent_us, f.col("from_us")), f.col("to_us"))
     begin = _lines(
         pairs,
-        F.lit("s").alias("ph"),
+        f.lit("s").alias("ph"),
         *_named("cause"),
         "id",
         within.alias("ts"),
-        F.col("from_pid").alias("pid"),
-        F.col("from_tid").alias("tid"),
+        f.col("from_pid").alias("pid"),
+        f.col("from_tid").alias("tid"),
     )
     end = _lines(
         pairs,
-        F.lit("f").alias("ph"),
-        F.lit("e").alias("bp"),
+        f.lit("f").alias("ph"),
+        f.lit("e").alias("bp"),
         *_named("cause"),
         "id",
-        F.col("time_us").alias("ts"),
+        f.col("time_us").alias("ts"),
         "pid",
         "tid",
     )
@@ -131,28 +130,28 @@ def arrows(messages: DataFrame, tracks: DataFrame) -> DataFrame:
 def marks(facts: DataFrame, tracks: DataFrame) -> DataFrame:
     """A mark a fact, on the track of the actor that was at work, or on the node's own."""
     return _lines(
-        facts.join(F.broadcast(tracks), ["node", "actor"]),
-        F.lit("i").alias("ph"),
-        F.lit("t").alias("s"),
-        F.col("kind").alias("name"),
-        F.lit("fact").alias("cat"),
-        F.col("time_us").alias("ts"),
+        facts.join(f.broadcast(tracks), ["node", "actor"]),
+        f.lit("i").alias("ph"),
+        f.lit("t").alias("s"),
+        f.col("kind").alias("name"),
+        f.lit("fact").alias("cat"),
+        f.col("time_us").alias("ts"),
         "pid",
         "tid",
-        F.struct("id", "cause", "said").alias("args"),
+        f.struct("id", "cause", "said").alias("args"),
     )
 
 
 def _length() -> Column:
-    return F.greatest(F.col("handle_us"), F.lit(1))  # a viewer shows nothing of no length
+    return f.greatest(f.col("handle_us"), f.lit(1))  # a viewer shows nothing of no length
 
 
 def _named(name: str) -> tuple[Column, Column]:
-    return F.lit(name).alias("name"), F.lit(name).alias("cat")
+    return f.lit(name).alias("name"), f.lit(name).alias("cat")
 
 
 def _lines(frame: DataFrame, *columns: Column | str) -> DataFrame:
-    return frame.select(F.to_json(F.struct(*columns)).alias("line"))
+    return frame.select(f.to_json(f.struct(*columns)).alias("line"))
 
 
 # --- the file -------------------------------------------------------------------------------------

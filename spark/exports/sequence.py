@@ -8,11 +8,11 @@ not fit is counted, not hidden.
 import json
 from typing import Final, NamedTuple
 
-from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql import DataFrame, Row
+from pyspark.sql import functions as f
 
-from spark.exports.facts import read_facts, read_messages
-from spark.source import read_events
+from spark.exports.facts import facts_of, messages_of
+from spark.trace import Trace
 from wire.trace import LeaderElected
 
 MOST_ARROWS: Final = 80
@@ -43,28 +43,26 @@ class Chain(NamedTuple):
     left_out: int
 
 
-def most_consequential(session: SparkSession, folder: str, run: str) -> int | None:
+def most_consequential(trace: Trace, run: str) -> int | None:
     """The message during which most leaders were elected, if any were."""
-    elected = read_events(session, folder, LeaderElected).where(F.col("run") == run)
-    by_cause = elected.where(F.col("cause") != 0).groupBy("cause").count()
-    first = by_cause.orderBy(F.col("count").desc(), F.col("cause")).first()
+    elected = trace.events(LeaderElected).where(f.col("run") == run)
+    by_cause = elected.where(f.col("cause") != 0).groupBy("cause").count()
+    first = by_cause.orderBy(f.col("count").desc(), f.col("cause")).first()
     return None if first is None else int(first["cause"])
 
 
-def chain_of(
-    session: SparkSession, folder: str, run: str, cause: int, *, most: int = MOST_ARROWS
-) -> Chain:
+def chain_of(trace: Trace, run: str, cause: int, *, most: int = MOST_ARROWS) -> Chain:
     """The message, all that it led to, and the facts that came about on the way."""
-    messages = read_messages(session, folder, run).cache()
+    messages = messages_of(trace, run).cache()
     try:
         found = _effects(messages, cause)
     finally:
         messages.unpersist()
     arrows = _arrows(sorted(found, key=lambda row: (row["time_us"], row["id"])))
     shown = [number for arrow in arrows[:most] for number in arrow.ids][:MOST_WIDTH]
-    here = F.col("cause").isin(shown)
+    here = f.col("cause").isin(shown)
     facts: dict[int, list[Row]] = {}
-    for fact in read_facts(session, folder, run).where(here).orderBy("time_us", "id").collect():
+    for fact in facts_of(trace, run).where(here).orderBy("time_us", "id").collect():
         facts.setdefault(fact["cause"], []).append(fact)
     return Chain(arrows[:most], facts, len(arrows[most:]))
 
@@ -84,12 +82,12 @@ def _arrows(messages: list[Row]) -> list[Arrow]:
 
 
 def _effects(messages: DataFrame, cause: int) -> list[Row]:
-    found = messages.where(F.col("id") == cause).collect()
+    found = messages.where(f.col("id") == cause).collect()
     if not found:
         raise NoSuchCause(f"there is no message {cause} in this trace")
     edge = [cause]
     for _ in range(MOST_DEPTH):
-        effects = messages.where(F.col("cause").isin(edge)).limit(MOST_WIDTH).collect()
+        effects = messages.where(f.col("cause").isin(edge)).limit(MOST_WIDTH).collect()
         found += effects
         edge = [row["id"] for row in effects if row["message"] not in ROUNDS]
         if not edge:

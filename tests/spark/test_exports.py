@@ -10,6 +10,7 @@ from runtime.tracing import CAUSE, MESSAGE
 from spark.exports.facts import latest_run
 from spark.exports.perfetto import write_perfetto
 from spark.exports.sequence import NoSuchCause, chain_of, mermaid, most_consequential
+from spark.trace import Trace
 from tests.support.traces import EPOCH_US, StandingTrace
 from wire.trace import FaultInjected, LeaderElected, ZNodeSkipped
 
@@ -65,13 +66,20 @@ def folder(tmp_path_factory):
     older.at_us = -10
     handled(older, 1, 0, "broker-9/controller", WatchEvent, at_us=-1000)
     Recorder(older, folder, run="20190101T000000").write()
-    return str(folder)
+    return folder
 
 
 @pytest.fixture(scope="module")
-def opened(spark, folder, tmp_path_factory):
+def trace(spark, folder):
+    found = Trace(spark, [str(folder)])
+    yield found
+    found.close()
+
+
+@pytest.fixture(scope="module")
+def opened(trace, tmp_path_factory):
     file = tmp_path_factory.mktemp("out") / "run.json"
-    exported = write_perfetto(spark, folder, file, RUN)
+    exported = write_perfetto(trace, file, RUN)
     return exported, json.loads(file.read_text())
 
 
@@ -79,8 +87,8 @@ def of(opened, phase):
     return [each for each in opened[1]["traceEvents"] if each["ph"] == phase]
 
 
-def test_the_run_that_began_last_is_shown(spark, folder):
-    assert latest_run(spark, folder) == RUN
+def test_the_run_that_began_last_is_shown(trace):
+    assert latest_run(trace) == RUN
 
 
 def test_every_message_is_a_slice_on_its_actors_track(opened):
@@ -123,8 +131,8 @@ def test_all_else_is_a_mark_where_it_happened_whatever_it_says(opened):
     assert opened[0] == (7, 0, 4)
 
 
-def test_what_a_viewer_could_not_open_is_left_out_and_counted(spark, folder, tmp_path):
-    exported = write_perfetto(spark, folder, tmp_path / "short.json", RUN, most=2)
+def test_what_a_viewer_could_not_open_is_left_out_and_counted(trace, tmp_path):
+    exported = write_perfetto(trace, tmp_path / "short.json", RUN, most=2)
 
     lines = json.loads((tmp_path / "short.json").read_text())["traceEvents"]
     assert {each["args"]["id"] for each in lines if each["ph"] == "X"} == {100, 101}
@@ -132,11 +140,11 @@ def test_what_a_viewer_could_not_open_is_left_out_and_counted(spark, folder, tmp
     assert [each.name for each in tmp_path.iterdir()] == ["short.json"]
 
 
-def test_a_chain_is_one_arrow_for_each_kind_of_message_and_stops_where_it_goes_round(spark, folder):
-    cause = most_consequential(spark, folder, RUN)
+def test_a_chain_is_one_arrow_for_each_kind_of_message_and_stops_where_it_goes_round(trace):
+    cause = most_consequential(trace, RUN)
     assert cause == 100
 
-    text = mermaid(chain_of(spark, folder, RUN, cause))
+    text = mermaid(chain_of(trace, RUN, cause))
 
     lines = [line.strip() for line in text.splitlines()]
     assert lines[0] == "sequenceDiagram"
@@ -150,8 +158,8 @@ def test_a_chain_is_one_arrow_for_each_kind_of_message_and_stops_where_it_goes_r
     assert elected.endswith(" and 1 more")
 
 
-def test_nothing_that_is_said_breaks_the_diagram(spark, folder):
-    text = mermaid(chain_of(spark, folder, RUN, 100))
+def test_nothing_that_is_said_breaks_the_diagram(trace):
+    text = mermaid(chain_of(trace, RUN, 100))
 
     grammar = re.compile(
         r"sequenceDiagram|    participant a\d+ as .+|    a\d+->>a\d+: .+|    Note over a\d+: .+"
@@ -161,13 +169,13 @@ def test_nothing_that_is_said_breaks_the_diagram(spark, folder):
     assert not re.search(r"[<>]s|(?<!#\d\d);", text.replace("->>", ""))
 
 
-def test_what_does_not_fit_is_counted(spark, folder):
-    text = mermaid(chain_of(spark, folder, RUN, 100, most=2))
+def test_what_does_not_fit_is_counted(trace):
+    text = mermaid(chain_of(trace, RUN, 100, most=2))
 
     assert text.count("->>") == 2
     assert text.splitlines()[-1].strip() == "Note over a0: and 3 more"
 
 
-def test_a_cause_that_is_not_there_is_refused(spark, folder):
+def test_a_cause_that_is_not_there_is_refused(trace):
     with pytest.raises(NoSuchCause, match="there is no message 7 in this trace"):
-        chain_of(spark, folder, RUN, 7)
+        chain_of(trace, RUN, 7)

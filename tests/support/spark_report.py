@@ -88,7 +88,7 @@ def main() -> None:
             told["found"] = WORK[what](session, folder, default_out([folder]))
             told["took_s"].append(time.perf_counter() - begun)
         told["peak_bytes"] = peak_bytes()
-    print(json.dumps(told))
+    sys.stdout.write(json.dumps(told) + "\n")
 
 
 if __name__ == "__main__":
