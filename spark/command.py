@@ -31,6 +31,7 @@ NAME: Final = "trace-report"
 BROKEN_PROMISES: Final = 2
 INTERRUPTED: Final = 130
 UNITS_US: Final = {"s": 1_000_000, "m": 60_000_000, "h": 3_600_000_000, "d": 86_400_000_000}
+SMALL_BYTES: Final = 12_000_000
 BAR: Final = 24
 EPILOG: Final = """\
 examples:
@@ -59,10 +60,11 @@ class BadSince(Exception):
 
 def main(java_home: Callable[[], Path], arguments: Sequence[str] | None = None) -> int:
     """Run the command; `java_home` finds Java, once that is needed."""
-    given = _parser().parse_args(arguments)
+    given = parser().parse_args(arguments)
     try:
-        with spark_session(given.master, java_home=java_home()) as session:
-            return _compact(session, given) if given.compact else _report(session, given)
+        quick = is_small(given.traces, given.master)
+        with spark_session(given.master, java_home=java_home(), quick=quick) as session:
+            return _compact(session, given) if given.compact else report(session, given)
     except (NotATrace, NoSuchPath, JobFailed, BadSince) as error:
         return _fail(str(error))
     except OSError as error:
@@ -71,7 +73,8 @@ def main(java_home: Callable[[], Path], arguments: Sequence[str] | None = None) 
         return INTERRUPTED
 
 
-def _parser() -> Parser:
+def parser() -> Parser:
+    """What it may be told."""
     parser = Parser(
         prog=NAME,
         description="Tell what happened in a cluster: what failed, when, for how long and why.",
@@ -109,6 +112,22 @@ def default_out(traces: Sequence[str]) -> str:
     return f"{only}-report" if len(traces) == 1 and not re.search(r"[*?\[{]", only) else NAME
 
 
+def is_small(traces: Sequence[str], master: str) -> bool:
+    """Whether these are folders of this machine with no more than a million events or two."""
+    if not master.startswith("local"):
+        return False
+    total = 0
+    for text in traces:
+        folder = Path(text.removeprefix("file:"))
+        if not folder.is_dir():
+            return False
+        for file in folder.rglob("*.parquet"):
+            total += file.stat().st_size
+            if total > SMALL_BYTES:
+                return False
+    return True
+
+
 def since_us(text: str, last_us: int) -> int:
     """A moment, or so long before the last one."""
     short = re.fullmatch(r"(\d{1,9})([smhd])", text)
@@ -123,7 +142,8 @@ def since_us(text: str, last_us: int) -> int:
     return int((at if at.tzinfo else at.replace(tzinfo=UTC)).timestamp() * 1_000_000)
 
 
-def _report(session: SparkSession, given: argparse.Namespace) -> int:
+def report(session: SparkSession, given: argparse.Namespace) -> int:
+    """Read, work, write, and tell; the answer is the exit code."""
     trace = Trace(session, given.traces)
     if given.since is not None:
         trace.begin_at(since_us(given.since, max(end for _, end in trace.spans.values())))

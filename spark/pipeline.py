@@ -6,6 +6,7 @@ cannot be read to its end: the part is left out, with a sentence, and the job be
 
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Final
 from urllib.parse import unquote
 
@@ -57,6 +58,8 @@ JOBS: Final[Mapping[str, Job]] = {
     "actors_busiest": actors.busiest,
     "actors_over_time": actors.mailboxes,
 }
+# Other jobs begin with what these have found.
+KEPT: Final = (incidents.incidents, availability.windows, controller.epochs)
 UNREADABLE: Final = re.compile(r"FAILED_READ_FILE\S*\][^\n]*? file (\S+?)\.?(?=\s|$)")
 MOST_UNREADABLE: Final = 100
 
@@ -86,13 +89,14 @@ def run_jobs(trace: Trace, folder: str, progress: Progress) -> Tables:
     tables = Tables(trace.session, folder)
     for number, (name, job) in enumerate(JOBS.items()):
         progress(name, number, len(JOBS))
-        insist(trace, lambda job=job, name=name: write(job(trace), tables.path(name)))  # type: ignore[misc]
+        insist(trace, partial(_write, trace, job, tables.path(name)))
     progress("", len(JOBS), len(JOBS))
     return tables
 
 
-def write(frame: DataFrame, path: str) -> None:
+def _write(trace: Trace, job: Job, path: str) -> None:
     """A table, in place of an earlier one."""
+    frame = trace.once(job) if job in KEPT else job(trace)
     frame.write.mode("overwrite").parquet(path)
 
 

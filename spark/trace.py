@@ -75,6 +75,7 @@ class Trace:
         self._merged: dict[str, frozenset[str]] = {}  # by root: parts that a merged one stands for
         self._bad: set[str] = set()
         self._versions: dict[str, set[int]] = defaultdict(set)  # by event
+        self._rows: dict[str, int] = {}  # by path
         self.counts: dict[str, int] = defaultdict(int)  # of events, by event
         self._frames: dict[type[TraceEvent], DataFrame] = {}
         self._once: dict[Callable[[Trace], Any], Any] = {}
@@ -118,6 +119,7 @@ class Trace:
             return False
         self._bad.add(found[0].path)
         self.complaints.append(f"{found[0].path} is left out: {reason}")
+        self.counts[found[0].event] -= self._rows.pop(found[0].path, 0)
         for root, parts in self._parts.items():
             self._parts[root] = [part for part in parts if part not in found]
         self.close()
@@ -206,6 +208,7 @@ class Trace:
                 continue
             whole.append(each.part)
             self.counts[each.part.event] += each.rows
+            self._rows[each.part.path] = each.rows
             version = SCHEMA_VERSION if each.version is None else each.version
             self._versions[each.part.event].add(version)
             newer[version] += version > SCHEMA_VERSION

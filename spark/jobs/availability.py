@@ -16,6 +16,7 @@ from wire.trace import LeaderElected, PartitionStateChanged, ReplicaLeftIsr, Rep
 
 LEADERLESS = "leaderless"
 UNDER_REPLICATED = "under-replicated"
+ANYBODY = "\n"  # in place of a node: no node has such a name
 
 
 def windows(trace: Trace) -> DataFrame:
@@ -133,18 +134,19 @@ def under_replicated(ends: DataFrame) -> Step:
 
 def because_of(incidents: DataFrame) -> Step:
     """The last incident before a window, of the node that was lost if one was."""
+    known = incidents.select(
+        "run", f.col("time_us").alias("from_us"), "incident", f.col("target").alias("hit")
+    )
+    marks = united([known, known.withColumn("hit", f.lit(ANYBODY))])
+    in_order = Window.partitionBy("run", "hit").orderBy("from_us", f.col("kind").isNotNull())
 
     def step(windows: DataFrame) -> DataFrame:
-        known = incidents.select("run", "incident", "time_us", f.col("target").alias("hit"))
-        is_before = f.col("time_us") <= f.col("from_us")
-        is_of_it = f.coalesce(f.col("lost") == f.col("hit"), f.lit(True))
-        keys = (*PARTITION, "kind", "from_us", "to_us", "lost", "is_open")
-        # One row a window again: there are few incidents, and each window looks at all before it.
-        why = f.max_by("incident", f.when(is_before & is_of_it, f.col("time_us")))
+        hit = f.coalesce("lost", f.lit(ANYBODY))
         return (
-            windows.join(f.broadcast(known), "run", "left")
-            .groupBy(*keys)
-            .agg(why.alias("incident"))
+            united([windows.withColumn("hit", hit), marks])
+            .withColumn("incident", f.last("incident", ignorenulls=True).over(in_order))
+            .where("kind is not null")
+            .drop("hit")
         )
 
     return step

@@ -21,7 +21,7 @@ STEPS: Final = (
     ("until ZooKeeper tells", "watch_us", "wait"),
     ("in the controller's inbox", "begun_us", "queue"),
     ("reading and deciding", "first_write_us", "decide"),
-    ("writing to ZooKeeper", "written_us", "write"),
+    ("writing to ZooKeeper", "durable_us", "write"),
     ("until the leaders serve", "serving_us", "tell"),
     ("until the first produce", "first_produce_us", "produce"),
 )
@@ -151,9 +151,11 @@ def _flame(row: Row, *, since_detected: bool = False) -> Flame:
     begin = (
         (row["watch_us"] or row["begun_us"] or row["time_us"]) if since_detected else row["time_us"]
     )
+    # What is elected is in ZooKeeper; ISRs that lost a member may still be written after that.
+    moments = row | {"durable_us": row["elected_us"] or row["written_us"]}
     steps, at = [], float(begin)
     for what, moment, class_ in STEPS:
-        until = row[moment]
+        until = moments[moment]
         if until is None or until < at or (since_detected and moment == "first_produce_us"):
             continue
         if until > at:

@@ -12,7 +12,7 @@ from spark.session import spark_session
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator:
-    with spark_session("local[2]", java_home=ensure_java().home) as session:
+    with spark_session("local[2]", java_home=ensure_java().home, quick=True) as session:
         process = SparkContext._gateway.proc
         yield session
     assert not Path(f"/proc/{process.pid}").exists(), "Java outlives its session"

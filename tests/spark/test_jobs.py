@@ -1,0 +1,409 @@
+"""Each job's steps on frames that fit a screen."""
+
+import pytest
+
+from spark.jobs import (
+    actors,
+    availability,
+    budget,
+    controller,
+    incidents,
+    keeper,
+    replication,
+    states,
+)
+from spark.jobs import requests as calls
+from spark.jobs.shared import from_down_to_up, goodbye_of, in_states, merged, with_replicas_known
+from spark.transforms import counted, kind_of, rounded, spread
+
+SECOND = 1_000_000
+PARTITION = "run string, topic string, partition long"
+EVENT = "run string, id long, time_us long, node string, cause long"
+
+
+def rows(frame, *columns):
+    """A frame's rows as tuples, of some columns."""
+    return [tuple(row) for row in frame.select(*columns).collect()]
+
+
+# --- durations ------------------------------------------------------------------------------------
+
+
+def test_short_durations_are_exact_and_long_ones_to_a_part_in_512(spark):
+    values = [0, 1, 999, 1_023, 1_024, 1_025, 123_456_789]
+    frame = spark.createDataFrame([(each,) for each in values], "us long")
+
+    found = [row[0] for row in frame.select(rounded("us")).collect()]
+
+    assert found[:5] == [0, 1, 999, 1_023, 1_024]
+    for exact, near in zip(values, found, strict=True):
+        assert 0 <= exact - near <= exact / 512
+
+
+def test_percentiles_are_those_of_all_values(spark):
+    frame = spark.createDataFrame([("a", each) for each in range(1, 101)], "key string, us long")
+
+    (row,) = (
+        frame.transform(counted(["key"], ["us"])).transform(spread(["key"], ["us"], "n")).collect()
+    )
+
+    assert (row.n, row.us_p50_us, row.us_p95_us, row.us_p99_us) == (100, 50, 95, 99)
+    assert (row.us_max_us, row.us_total_us) == (100, 5_050)
+
+
+def test_actors_are_told_by_what_they_are(spark):
+    messages = spark.createDataFrame(
+        [
+            ("r", f"broker-{each}", f"broker-{each}/controller/channel-{each}", "Send", each, 5)
+            for each in (1, 2, 3)
+        ],
+        "run string, node string, actor string, message string, queue_us long, handle_us long",
+    )
+
+    counts = messages.transform(counted(actors.KEYS, actors.MEASURES))
+
+    kinds = counts.transform(actors.by_kind)
+    assert rows(kinds, "kind", "message", "messages", "queue_p50_us", "handle_total_us") == [
+        ("controller/channel-N", "Send", 3, 2, 15)
+    ]
+    assert counts.transform(actors.by_actor).count() == 3
+
+
+def test_an_inboxs_depth_is_the_waiting_over_the_time(spark):
+    frame = spark.createDataFrame(
+        [("r", "a", 0, 500, 10), ("r", "a", 0, 1_500, 10), ("r", "a", 1_000, 0, 10)],
+        "run string, actor string, bin_us long, queue_us long, handle_us long",
+    )
+
+    depths = frame.transform(actors.depths(1_000))
+
+    assert rows(depths, "bin_us", "mean_depth", "longest_wait_us") == [
+        (0, 2.0, 1_500),
+        (1_000, 0, 0),
+    ]
+
+
+# --- presences ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("marks", "began"),
+    [
+        ([(0, "a", "started"), (1, "b", "started")], None),
+        ([(0, "a", "started"), (50, "a", "gone")], 50),
+        ([(0, "a", "started"), (40, "a", "left"), (50, "a", "gone")], 40),
+        ([(0, "a", "started"), (1, "b", "started"), (9, "a", "left"), (10, "a", "gone")], None),
+        (
+            [
+                (0, "a", "started"),
+                (1, "b", "started"),
+                (5, "a", "gone"),
+                (10 * SECOND, "b", "left"),
+                (11 * SECOND, "b", "gone"),
+            ],
+            10 * SECOND,
+        ),
+    ],
+)
+def test_a_run_ends_where_the_last_goodbyes_begin(marks, began):
+    assert goodbye_of(marks) == began
+
+
+def presences(spark, *marks):
+    schema = "run string, id long, time_us long, node string, state string"
+    return spark.createDataFrame(
+        [("r", n, at, "broker-1", s) for n, (at, s) in enumerate(marks)], schema
+    )
+
+
+def test_a_kill_that_two_events_tell_is_one_absence(spark):
+    marks = presences(spark, (0, "up"), (10, "down"), (10, "down"), (30, "up"), (50, "paused"))
+
+    found = marks.transform(from_down_to_up).orderBy("down_us")
+
+    assert rows(found, "state", "down_us", "up_us") == [("down", 10, 30), ("paused", 50, None)]
+
+
+def test_a_nodes_states_last_until_the_next(spark):
+    ends = spark.createDataFrame([("r", 100)], "run string, last_us long")
+    marks = presences(spark, (0, "up"), (10, "down"), (10, "down"), (30, "up"))
+
+    found = marks.transform(in_states(ends))
+
+    assert rows(found, "state", "from_us", "to_us") == [
+        ("up", 0, 10),
+        ("down", 10, 30),
+        ("up", 30, 100),
+    ]
+
+
+# --- availability ---------------------------------------------------------------------------------
+
+
+def without_leader(spark, leaders, absences, end_us=1_000):
+    leaderships = spark.createDataFrame(
+        [("r", at, n, "orders", 0, node) for n, (at, node) in enumerate(leaders)],
+        "run string, time_us long, id long, topic string, partition long, node string",
+    )
+    away = spark.createDataFrame(
+        [("r", node, state, down, up) for node, state, down, up in absences],
+        "run string, node string, state string, down_us long, up_us long",
+    )
+    ends = spark.createDataFrame([("r", end_us)], "run string, end_us long")
+    found = leaderships.transform(availability.without_leader(away, ends)).orderBy("from_us")
+    return rows(found, "from_us", "to_us", "lost", "is_open")
+
+
+def test_nobody_leads_from_the_leaders_death_until_the_next_leader(spark):
+    leaders = [(0, "broker-1"), (300, "broker-2")]
+
+    found = without_leader(spark, leaders, [("broker-1", "down", 100, 200)])
+
+    assert found == [(100, 300, "broker-1", False)], "its return alone does not make it leader"
+
+
+def test_a_leader_that_stands_still_leads_again_when_it_goes_on(spark):
+    found = without_leader(spark, [(0, "broker-1")], [("broker-1", "paused", 100, 200)])
+
+    assert found == [(100, 200, "broker-1", False)]
+
+
+def test_what_nobody_took_over_is_open_at_the_end_of_the_run(spark):
+    found = without_leader(spark, [(0, "broker-1")], [("broker-1", "down", 100, None)])
+
+    assert found == [(100, 1_000, "broker-1", True)]
+
+
+def test_a_death_and_an_election_of_nobody_are_one_window(spark):
+    leaders = [(0, "broker-1"), (200, ""), (300, "broker-2")]
+
+    found = without_leader(spark, leaders, [("broker-1", "down", 100, None)])
+
+    assert found == [(100, 300, "broker-1", False)]
+
+
+def test_a_deleted_partition_needs_no_leader(spark):
+    leaders = [(0, "broker-1"), (50, None)]
+
+    assert without_leader(spark, leaders, [("broker-1", "down", 100, None)]) == []
+
+
+def replica_sets(spark, *sets):
+    schema = f"{PARTITION}, id long, time_us long, isr string, replicas string, is_gone boolean"
+    values = [("r", "orders", 0, n, *each) for n, each in enumerate(sets)]
+    return spark.createDataFrame(values, schema).transform(with_replicas_known)
+
+
+def test_under_replicated_is_as_long_as_the_isr_is_smaller_than_the_replicas(spark):
+    ends = spark.createDataFrame([("r", 1_000)], "run string, end_us long")
+    sets = replica_sets(
+        spark,
+        (0, "1,2,3", "1,2,3", None),
+        (100, "1,2", None, None),
+        (200, "1", None, None),
+        (300, "1,2,3", None, None),
+        (400, "1", None, None),
+        (500, None, None, True),
+    )
+
+    found = sets.transform(availability.under_replicated(ends)).orderBy("from_us")
+
+    assert rows(found, "from_us", "to_us") == [(100, 300), (400, 500)]
+
+
+def test_a_trace_that_never_names_replicas_goes_by_the_most_in_sync(spark):
+    found = replica_sets(spark, (0, "1,2,3", "", None), (100, "1", "", None))
+
+    assert rows(found.orderBy("time_us"), "in_sync", "factor") == [(3, 3), (1, 3)]
+
+
+def test_windows_that_touch_become_one(spark):
+    frame = spark.createDataFrame(
+        [("a", 0, 10, "x"), ("a", 10, 20, "y"), ("a", 5, 12, "z"), ("a", 30, 40, "w")],
+        "key string, from_us long, to_us long, lost string",
+    )
+
+    found = frame.transform(merged(("key",))).orderBy("from_us")
+
+    assert rows(found, "from_us", "to_us", "lost") == [(0, 20, "x"), (30, 40, "w")]
+
+
+def windows(spark, *values):
+    schema = f"{PARTITION}, kind string, from_us long, to_us long, lost string"
+    return spark.createDataFrame(
+        [("r", "orders", n, *each) for n, each in enumerate(values)], schema
+    )
+
+
+def test_a_window_is_because_of_the_last_incident_of_the_node_that_was_lost(spark):
+    known = spark.createDataFrame(
+        [("r", 1, 10, "broker-1"), ("r", 2, 20, "broker-2")],
+        "run string, incident long, time_us long, target string",
+    )
+    all_of_it = windows(
+        spark,
+        ("leaderless", 30, 40, "broker-1"),
+        ("leaderless", 20, 40, "broker-2"),
+        ("under-replicated", 30, 40, None),
+        ("leaderless", 5, 9, "broker-1"),
+    )
+
+    found = all_of_it.transform(availability.because_of(known)).orderBy("partition")
+
+    assert rows(found, "partition", "incident") == [(0, 1), (1, 2), (2, 2), (3, None)]
+
+
+def test_partitions_are_counted_in_slices_of_time(spark):
+    all_of_it = windows(spark, ("leaderless", 5, 25, None), ("leaderless", 12, 18, None))
+
+    found = all_of_it.transform(availability.counted_over_time(10))
+
+    assert rows(found, "bin_us", "partitions", "after") == [(0, 1, 1), (10, 2, 1), (20, 1, 0)]
+
+
+# --- incidents, controllers, budget ---------------------------------------------------------------
+
+
+def test_what_a_fault_explains_is_no_incident_of_its_own(spark):
+    schema = "run string, time_us long, target string"
+    faults = spark.createDataFrame([("r", 100, "broker-1")], schema)
+    stopped = [("r", 150, "broker-1"), ("r", 150, "broker-2"), ("r", 5 * SECOND, "broker-1")]
+    frame = spark.createDataFrame(stopped, schema)
+
+    found = frame.transform(incidents.unlike(faults, SECOND)).orderBy("time_us")
+
+    assert rows(found, "time_us", "target") == [(150, "broker-2"), (5 * SECOND, "broker-1")]
+
+
+def test_a_reign_ends_with_what_comes_first(spark):
+    elected = spark.createDataFrame(
+        [
+            ("r", 1, 0, "broker-1", 0, 1, 1),
+            ("r", 2, 100, "broker-2", 0, 2, 2),
+            ("r", 3, 200, "broker-1", 0, 1, 3),
+        ],
+        f"{EVENT}, broker long, controller_epoch long",
+    )
+    resigned = spark.createDataFrame(
+        [("r", 2, 150, "asked to")],
+        "run string, controller_epoch long, resigned_us long, reason string",
+    )
+    away = spark.createDataFrame(
+        [("r", "broker-1", "down", 50, 60)],
+        "run string, node string, state string, down_us long, up_us long",
+    )
+    ends = spark.createDataFrame([("r", 500)], "run string, end_us long")
+
+    found = elected.transform(controller.with_ends(resigned, away, ends)).orderBy(
+        "controller_epoch"
+    )
+
+    assert rows(found, "controller_epoch", "life_us", "ended_by") == [
+        (1, 50, "its broker went down"),
+        (2, 50, "asked to"),
+        (3, 300, "the run ended"),
+    ]
+
+
+def test_what_an_event_led_to_is_found_along_causes(spark):
+    messages = spark.createDataFrame(
+        [("r", 2, 1), ("r", 3, 2), ("r", 4, 3), ("r", 9, 8)], "run string, id long, parent long"
+    )
+    roots = spark.createDataFrame([("r", 1)], "run string, cause long")
+
+    found = messages.transform(budget.descended(roots, 2)).orderBy("id")
+
+    assert rows(found, "id", "cause") == [(1, 1), (2, 1), (3, 1)]
+
+
+# --- replication, requests, states, ZooKeeper -----------------------------------------------------
+
+
+def test_copies_and_lag_are_counted_from_what_replicas_appended(spark):
+    appended = spark.createDataFrame(
+        [
+            ("r", "broker-1", "orders", 0, "leader", 3, 10, 9),
+            ("r", "broker-2", "orders", 0, "follower", 2, 10, 9),
+            ("r", "broker-3", "orders", 0, "follower", 2, 4, 3),
+        ],
+        "run string, node string, topic string, partition long, role string, batches long,"
+        " records long, last_offset long",
+    )
+
+    copies = appended.transform(replication.amplified)
+    lag = appended.transform(replication.behind_in_the_end)
+
+    assert rows(copies, "records", "copied", "amplification") == [(10, 14, 1.4)]
+    assert rows(lag, "lag_last") == [(6,)]
+
+
+def test_an_isrs_shrinks_and_expands_are_told_apart(spark):
+    sets = replica_sets(
+        spark,
+        (0, "1,2,3", "1,2,3", None),
+        (1, "1,2", None, None),
+        (2, "1", None, None),
+        (3, "1,2,3", None, None),
+    )
+
+    found = sets.transform(replication.isr_changes)
+
+    assert rows(found, "shrinks", "expands", "fewest_in_sync", "replicas") == [(2, 1, 1, 3)]
+
+
+def test_errors_are_counted_and_the_usual_one_is_named(spark):
+    made = [("ok", 3), ("ok", 5), ("Disconnected", 1), ("Disconnected", 2), ("CallTimedOut", 9)]
+    frame = spark.createDataFrame(
+        [("r", "broker-1", "broker-2", "Fetch", outcome, us, 10, 20) for outcome, us in made],
+        "run string, source string, destination string, request string, outcome string,"
+        " latency_us long, request_bytes long, response_bytes long",
+    )
+
+    found = frame.transform(counted(calls.KEYS, calls.LATENCY, calls.BYTES)).transform(
+        calls.by_request
+    )
+
+    columns = ("calls", "errors", "usual_error", "request_bytes", "latency_max_us")
+    assert rows(found, *columns) == [(5, 3, "Disconnected", 50, 9)]
+
+
+def test_a_matrix_counts_changes_and_refusals(spark):
+    pairs = spark.createDataFrame(
+        [("r", "partition", "New", "Online", False)] * 2
+        + [("r", "partition", "New", "Online", True)],
+        "run string, machine string, before string, after string, is_refused boolean",
+    )
+
+    found = pairs.transform(states.matrix)
+
+    assert rows(found, "before", "after", "changes", "refused") == [("New", "Online", 2, 1)]
+
+
+def test_batches_of_zookeeper_are_told_by_their_size(spark):
+    frame = spark.createDataFrame(
+        [("r", "write", "ok", 10, 400), ("r", "write", "ok", 30, 600)],
+        "run string, operation string, outcome string, count long, latency_us long",
+    )
+
+    found = frame.transform(keeper.by_operation)
+
+    columns = ("operations", "znodes", "batch_mean", "batch_max", "latency_max_us")
+    assert rows(found, *columns) == [(2, 40, 20.0, 30, 600)]
+
+
+def test_names_in_paths_do_not_count(spark):
+    paths = ["/brokers/ids/7", "/brokers/ids", "/config/topics/a", "/isr/isr_0000000012"]
+    frame = spark.createDataFrame([(each,) for each in paths], "path string")
+
+    found = [row[0] for row in frame.select(keeper.path_kind("path")).collect()]
+
+    assert found == ["/brokers/ids/…", "/brokers/ids", "/config/topics/…", "/isr/isr_…"]
+
+
+def test_a_kind_of_actor_has_no_numbers(spark):
+    names = ["broker-1/fetcher-0-4", "broker-12/controller", "alone"]
+    frame = spark.createDataFrame([(each,) for each in names], "actor string")
+
+    found = [row[0] for row in frame.select(kind_of("actor")).collect()]
+
+    assert found == ["fetcher-N-N", "controller", "alone"]
