@@ -156,7 +156,7 @@ def report(session: SparkSession, given: argparse.Namespace) -> int:
     file = f"{out}/report.html"
     Hadoop(session).write(file, page(facts).encode())
     progress.end()
-    for complaint in trace.complaints:
+    for complaint in facts.complaints:
         sys.stderr.write(f"{NAME}: {complaint}\n")
     _tell(facts, tables, file, as_json=given.json)
     return BROKEN_PROMISES if facts.totals["audit"] else 0

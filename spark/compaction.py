@@ -74,6 +74,8 @@ def parts_below(hadoop: Hadoop, root: str) -> list[str]:
 def _compact(session: SparkSession, hadoop: Hadoop, root: str) -> Done:
     for journal in _journals(hadoop, root):
         _finish(hadoop, journal)
+    for half_written in hadoop.glob(f"{literal(root)}/{JOURNAL}*"):
+        hadoop.remove(half_written)
     folders: dict[str, list[str]] = defaultdict(list)
     parts = [part for path in parts_below(hadoop, root) if (part := part_of(path))]
     rows: dict[str, int] = defaultdict(int)
@@ -114,8 +116,8 @@ def _finish(hadoop: Hadoop, journal: Journal) -> None:
     if hadoop.exists(journal.merged):
         for original in journal.originals:
             hadoop.remove(original)
-    hadoop.remove(journal.path)
     hadoop.remove(journal.path.removesuffix(".json"))
+    hadoop.remove(journal.path)
 
 
 def _journals(hadoop: Hadoop, root: str) -> list[Journal]:

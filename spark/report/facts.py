@@ -1,7 +1,7 @@
 """What the page and the summary say: rows of the jobs' tables, few enough to be read by people.
 
 Rule: a table is asked for its first so many rows; what is more is counted and not shown. Charts of
-time are those of one run, the one with the most incidents, or else the longest.
+time are those of one run: of the most incidents, the most time without leaders, the longest.
 """
 
 from collections.abc import Mapping, Sequence
@@ -12,8 +12,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark.jobs.availability import LEADERLESS
+from spark.jobs.clocks import silences
 from spark.jobs.shared import run_ends
 from spark.pipeline import Tables
+from spark.report.words import date_and_clock, duration
 from spark.trace import SLICES, Trace
 from spark.transforms import bin_of
 
@@ -22,6 +24,7 @@ SHOWN: Final = 40  # rows of a table on the page
 MOST: Final = 4_000  # rows that a chart is drawn from
 LANES: Final = 40
 INBOXES: Final = 12
+CLOCKS: Final = 5  # oddities of time, in sentences
 WIDTHS: Final = (1, 2, 5, 10, 20, 50, 100, 200, 500, 1_000, 2_000, 5_000, 10_000, 50_000)
 
 
@@ -122,10 +125,13 @@ def gather(trace: Trace, tables: Tables) -> Facts:
     """Read what will be told."""
     totals = {name: _rows(frame) for name, frame in _totals(tables).items()}
     incidents = {row["run"]: row["incidents"] for row in totals["incidents"]}
+    out = {
+        row["run"]: row["total_us"] for row in totals["availability"] if row["kind"] == LEADERLESS
+    }
     spans = trace.spans
 
-    def weight(run: str) -> tuple[int, int, str]:
-        return incidents.get(run, 0), spans[run][1] - spans[run][0], run
+    def weight(run: str) -> tuple[int, int, int, str]:
+        return incidents.get(run, 0), out.get(run, 0), spans[run][1] - spans[run][0], run
 
     facts = Facts(
         roots=trace.roots,
@@ -147,8 +153,26 @@ def gather(trace: Trace, tables: Tables) -> Facts:
         chosen = found.where(is_here) if is_of_run else found
         facts.tables[name] = _rows(chosen.orderBy(*ordered).limit(limit))
     _with_windows(facts, tables.table("availability_windows").where(is_here))
+    facts.complaints = [*facts.complaints, *_of_clocks(tables)]
     _with_depths(facts, tables.table("actors_over_time").where(is_here))
     return facts
+
+
+def _of_clocks(tables: Tables) -> list[str]:
+    """What is odd about time, in sentences."""
+    back = [
+        f"the clock of {row['node']} went back by {duration(row['before_us'] - row['time_us'])} at"
+        f" {date_and_clock(row['before_us'])} (run {row['run']}): times after that cannot be"
+        f" compared with those before"
+        for row in _rows(tables.table("clocks").limit(CLOCKS))
+    ]
+    quiet = [
+        f"no message was handled for {duration(row['next_us'] - row['bin_us'])} from"
+        f" {date_and_clock(row['bin_us'])} on (run {row['run']}): nothing happened, or a clock was"
+        f" set forward"
+        for row in _rows(silences(tables.table("actors_over_time")).limit(CLOCKS))
+    ]
+    return back + quiet
 
 
 def _totals(tables: Tables) -> dict[str, DataFrame]:

@@ -99,7 +99,9 @@ def lies() -> Planted:
     )
     cause = planted.handled(12, "broker-1/controller", BOLD, queue_us=3_000)
     planted.at(13, "broker-1", TransitionRefused("orders", 0, -1, "New", "Gone"), cause=cause)
-    planted.at(10 * SECOND, "broker-1", NodeStarted())
+    planted.at(30 * SECOND, "broker-1", NodeStarted())
+    planted.at(20 * SECOND, "broker-1", NodeStarted())
+    planted.handled(7_200 * SECOND, "broker-1/api", "Late")
     return planted
 
 
@@ -309,6 +311,14 @@ def test_a_trace_from_before_the_last_change_of_the_schema_is_read(spark, told):
 
     assert row.replicas == ""
     assert row.isr == "1,2,3"
+
+
+def test_a_clock_that_was_set_is_told(told):
+    (back,) = [each for each in told.answer["complaints"] if "went back" in each]
+    (forward,) = [each for each in told.answer["complaints"] if "set forward" in each]
+
+    assert back.startswith("the clock of broker-1 went back by 10.0 s at 2020-09-13 12:27:10")
+    assert "no message was handled for 120 min" in forward or "2 h 0 min" in forward
 
 
 # --- the page -------------------------------------------------------------------------------------
