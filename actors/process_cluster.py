@@ -35,12 +35,13 @@ from runtime.clock import RealClock, new_run, real_trace
 from runtime.embedded import EmbeddedZooKeeper
 from runtime.folder import Folder
 from runtime.main import Sentence
+from runtime.recorder import Recorder
 from runtime.tasks import Bell, Promise, Tasks, all_of
 from runtime.world import Clock
 from wire.errors import ApiError, MalformedMessage
 from wire.ids import NO_BROKER, BrokerId
 from wire.observation import Metric, Observe, ObserveResponse
-from wire.trace import FaultHealed, FaultInjected, Stamp, TraceEvent, from_json
+from wire.trace import FaultHealed, FaultInjected, NodeStopped, TraceEvent, from_json
 
 MODULE: Final = "actors.commands.run_broker"
 START_MS: Final = 60_000
@@ -83,8 +84,11 @@ class ProcessCluster:
         self._bell = Bell()
         self._tasks = Tasks(self._crashed)
         self._announce = announce or (lambda _: None)
-        self._own_trace = real_trace(recording=False)
+        # Faults and sudden ends, which no broker's process can tell; its origin is 0.
+        self._own_trace = real_trace(recording=trace is not None)
+        self._recorder = None if trace is None else Recorder(self._own_trace, trace, run=self._run)
         self._story = Story(self._tell, self.clock)
+        self._own_trace.listeners.append(self._story.hear)
         self.faults = ProcessHand(self)
 
     async def stop_zookeeper(self) -> None:
@@ -124,6 +128,8 @@ class ProcessCluster:
         """Start ZooKeeper if it is ours, then every broker."""
         if self._trace is not None:
             self._trace.mkdir(parents=True, exist_ok=True)
+        if self._recorder is not None:
+            await self._recorder.start()
         self._folder = Folder.open(self._given)
         if self._zookeeper is None:
             self._embedded = EmbeddedZooKeeper(data=self._folder.path / "zookeeper")
@@ -154,6 +160,8 @@ class ProcessCluster:
                 await self.stop_broker(broker)
                 self._announce(f"broker {broker} has stopped")
         self._story.stop()
+        if self._recorder is not None:
+            await self._recorder.close()
         await self._tasks.close()
         if self._remote is not None:
             await self._remote.__aexit__()
@@ -224,9 +232,7 @@ class ProcessCluster:
         how = f"killed by {signal.Signals(-code).name}" if code < 0 else complaint or f"code {code}"
         life.ready.fail(Sentence(f"broker {life.broker} has ended: {how}"))
         if not life.is_leaving:
-            number, now_ms = self._own_trace.next_id(), self.clock.now_ms()
-            text = f"broker {life.broker} is down: {how}"
-            self._tell(StoryEvent(number, now_ms, "broker", "bad", text, life.broker))
+            self._own_trace.leave(node_name(life.broker), NodeStopped(how))
         self._bell.ring()
 
     # --- what happens -----------------------------------------------------------------------------
@@ -238,8 +244,7 @@ class ProcessCluster:
 
     def leave(self, event: TraceEvent) -> None:
         """Something that was done here, and not by a broker: a fault."""
-        stamp = Stamp(self._own_trace.next_id(), self.clock.now_ms() * 1000, "hand", 0)
-        self._story.hear(stamp, event)
+        self._own_trace.leave("hand", event)
 
     def order(self, broker: int, order: Order) -> None:
         """Have a broker do something to itself."""

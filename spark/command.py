@@ -11,6 +11,7 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final, NoReturn
@@ -23,7 +24,8 @@ from spark.pipeline import JobFailed, Tables, run_jobs
 from spark.report.facts import Facts, gather
 from spark.report.page import page
 from spark.report.summary import lines
-from spark.session import spark_session
+from spark.session import LOCAL, spark_session
+from spark.shipping import shipped
 from spark.source import NotATrace
 from spark.trace import Trace
 
@@ -39,6 +41,9 @@ examples:
   bin/trace-report 'traces/2026-11-*' --since 2h --out weekly
   bin/trace-report hdfs://name/traces --master spark://driver:7077 --out hdfs://name/report
   bin/trace-report t --compact        # many small parts become few
+
+With a remote master, paths are those that its workers see too, and SPARK_LOCAL_IP is the address at
+which they find this machine; without it, that is 127.0.0.1.
 
 It leaves report.html, which needs no network, and tables/: a Parquet table for each job.
 
@@ -62,8 +67,13 @@ def main(java_home: Callable[[], Path], arguments: Sequence[str] | None = None) 
     """Run the command; `java_home` finds Java, once that is needed."""
     given = parser().parse_args(arguments)
     try:
-        quick = is_small(given.traces, given.master)
-        with spark_session(given.master, java_home=java_home(), quick=quick) as session:
+        is_local = given.master.startswith("local")
+        host = LOCAL if is_local else os.environ.get("SPARK_LOCAL_IP", LOCAL)
+        quick = is_local and is_small(given.traces)
+        with (
+            spark_session(given.master, java_home=java_home(), host=host, quick=quick) as session,
+            nullcontext() if is_local else shipped(session),
+        ):
             return _compact(session, given) if given.compact else report(session, given)
     except (NotATrace, NoSuchPath, JobFailed, BadSince) as error:
         return _fail(str(error))
@@ -112,10 +122,8 @@ def default_out(traces: Sequence[str]) -> str:
     return f"{only}-report" if len(traces) == 1 and not re.search(r"[*?\[{]", only) else NAME
 
 
-def is_small(traces: Sequence[str], master: str) -> bool:
+def is_small(traces: Sequence[str]) -> bool:
     """Whether these are folders of this machine with no more than a million events or two."""
-    if not master.startswith("local"):
-        return False
     total = 0
     for text in traces:
         folder = Path(text.removeprefix("file:"))

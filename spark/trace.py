@@ -96,8 +96,8 @@ class Trace:
 
     @property
     def runs(self) -> list[str]:
-        """Names of runs, in order."""
-        return sorted({part.run for part in self.parts})
+        """Names of runs of which there is something, in order."""
+        return sorted(self.spans)
 
     def has(self, event: type[TraceEvent]) -> bool:
         """Whether an event happened at all."""
@@ -141,10 +141,14 @@ class Trace:
 
     @cached_property
     def spans(self) -> dict[str, tuple[int, int]]:
-        """When each run's first and last message was handled, or its first and last event was."""
-        event = MessageHandled if self.has(MessageHandled) else self._any_event()
-        ends = self.events(event).groupBy("run").agg(f.min("time_us"), f.max("time_us"))
-        return {row[0]: (row[1], row[2]) for row in ends.collect()}
+        """When each run began and ended, by its messages and by what is kept of it anyway."""
+        stamps = [self.events(event).select("run", "time_us") for event in self._telling()]
+        every = reduce(DataFrame.unionByName, stamps).transform(self.recent("time_us"))
+        ends = every.groupBy("run").agg(f.min("time_us"), f.max("time_us"))
+        found = {row[0]: (row[1], row[2]) for row in ends.collect()}
+        if not found:
+            raise NotATrace("there is nothing in this trace since then")
+        return found
 
     @property
     def bin_us(self) -> int:
@@ -173,9 +177,17 @@ class Trace:
         self._once.clear()
         self.__dict__.pop("spans", None)
 
-    def _any_event(self) -> type[TraceEvent]:
-        named = {event.__name__: event for event in EVENTS}
-        return named[self.parts[0].event]
+    def _telling(self) -> list[type[TraceEvent]]:
+        """A few kinds of events, of which each run has at least one."""
+        named: dict[str, type[TraceEvent]] = {event.__name__: event for event in EVENTS}
+        usual = {event.__name__ for event in (MessageHandled, *LASTING) if self.has(event)}
+        chosen = {name: named[name] for name in sorted(usual)}
+        covered = {part.run for part in self.parts if part.event in chosen}
+        for part in self.parts:
+            if part.run not in covered:
+                chosen[part.event] = named[part.event]
+                covered.add(part.run)
+        return list(chosen.values())
 
     # --- finding ----------------------------------------------------------------------------------
 

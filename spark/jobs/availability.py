@@ -9,7 +9,15 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.jobs.incidents import incidents
-from spark.jobs.shared import absences, by_run, merged, replica_sets, run_ends, united
+from spark.jobs.shared import (
+    absences,
+    by_run,
+    merged,
+    replica_sets,
+    run_ends,
+    united,
+    without_burials,
+)
 from spark.trace import Trace
 from spark.transforms import PARTITION, Step, bin_of, lasting, with_next
 from wire.trace import LeaderElected, PartitionStateChanged, ReplicaLeftIsr, ReplicaRoleChanged
@@ -37,12 +45,18 @@ def leaderships(trace: Trace) -> DataFrame:
     """Who leads each partition from when on: a node, or nobody."""
     stamp = ("run", "time_us", "id", "topic", "partition")
     took = trace.events(ReplicaRoleChanged).where("role = 'leader'").select(*stamp, "node")
-    nobody = [
-        trace.events(event).where("leader = -1").select(*stamp, f.lit("").alias("node"))
-        for event in (LeaderElected, ReplicaLeftIsr)
-    ]
+    elected = trace.events(LeaderElected).select(*stamp, "leader", f.lit("").alias("node"))
+    left = trace.events(ReplicaLeftIsr).select(*stamp, "leader", f.lit("").alias("node"))
     gone = trace.events(PartitionStateChanged).where("after = 'NonExistentPartition'")
-    return united([took, *nobody, gone.select(*stamp)])
+    alive, dead = f.lit(False).alias("is_gone"), f.lit(True).alias("is_gone")
+    return (
+        united(
+            [took.select("*", alive), elected.select("*", alive), left, gone.select(*stamp, dead)]
+        )
+        .transform(without_burials)
+        .where("leader is null or leader = -1")
+        .drop("leader", "is_gone")
+    )
 
 
 def without_leader(absences: DataFrame, ends: DataFrame) -> Step:
@@ -180,15 +194,18 @@ def over_time(trace: Trace) -> DataFrame:
 
 
 def counted_over_time(width_us: int) -> Step:
-    """From what began and ended in each slice, how many there were; quiet slices are left out."""
+    """From what began and ended in each slice, how many there were; quiet slices are left out.
+
+    A partition counts once in a slice, however often it was out in it.
+    """
+    keys = (*PARTITION, "kind")
+    slices = [bin_of(each, width_us).alias(each) for each in ("from_us", "to_us")]
 
     def step(windows: DataFrame) -> DataFrame:
-        began = windows.select(
-            "run", "kind", bin_of("from_us", width_us).alias("bin_us"), f.lit(1).alias("began")
-        )
-        ended = windows.select(
-            "run", "kind", bin_of("to_us", width_us).alias("bin_us"), f.lit(1).alias("ended")
-        )
+        spans = windows.select(*keys, *slices).transform(merged(keys))
+        stamp = ("run", "kind")
+        began = spans.select(*stamp, f.col("from_us").alias("bin_us"), f.lit(1).alias("began"))
+        ended = spans.select(*stamp, f.col("to_us").alias("bin_us"), f.lit(1).alias("ended"))
         so_far = Window.partitionBy("run", "kind").orderBy("bin_us")
         return (
             united([began, ended])

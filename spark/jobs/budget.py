@@ -45,8 +45,8 @@ def budgets(trace: Trace) -> DataFrame:
     """A row an incident."""
     hit = trace.once(incidents).transform(with_reaction(trace))
     return (
-        hit.transform(with_watch(trace.events(WatchFired)))
-        .transform(joined(begun(trace.once(control_messages))))
+        hit.transform(joined(begun(trace.once(control_messages))))
+        .transform(with_watch(trace.events(WatchFired)))
         .transform(joined(elected(trace.events(LeaderElected), trace.events(ReplicaLeftIsr))))
         .transform(joined(written(trace.events(KeeperOperation))))
         .transform(joined(told(trace, trace.once(reactions))))
@@ -142,7 +142,7 @@ def joined(parts: DataFrame) -> Step:
 
 
 def with_watch(fired: DataFrame) -> Step:
-    """When ZooKeeper told the controller that reacted."""
+    """When ZooKeeper told the controller that reacted, before it took that in hand."""
     told = fired.where(f.col("path").isin(*WATCHED)).select(
         "run", f.col("node").alias("controller"), f.col("time_us").alias("fired_us")
     )
@@ -151,7 +151,9 @@ def with_watch(fired: DataFrame) -> Step:
         is_of_it = (
             (f.col("i.run") == f.col("w.run"))
             & (f.col("i.controller") == f.col("w.controller"))
-            & f.col("w.fired_us").between(f.col("i.time_us"), f.col("i.reacted_us"))
+            & f.col("w.fired_us").between(
+                f.col("i.time_us"), f.coalesce("i.begun_us", "i.reacted_us")
+            )
         )
         return (
             frame.alias("i")

@@ -21,8 +21,10 @@ from actors.conditions import (
 from actors.faults.hand import ZOOKEEPER, FaultRefused
 from actors.process_cluster import ProcessCluster
 from actors.source import NodeSource
+from tests.support.traces import rows_of
 from tests.support.zookeeper import SharedZooKeeper
 from wire.ids import TopicPartition
+from wire.trace import FaultInjected, NodeStopped
 
 SESSION_MS = 3_000
 ORDERS = TopicPartition("orders", 0)
@@ -184,3 +186,18 @@ async def test_what_happens_is_told(form: Form):
     assert any(text.startswith("orders-0: broker 2 leads") for text in texts)
     assert any(text.startswith("broker 1 is up") for text in texts)
     assert len({each.id for each in told}) == len(told)
+
+
+async def test_what_a_hand_does_to_processes_is_in_the_trace(zookeeper: SharedZooKeeper, tmp_path):
+    """A killed process tells nothing any more: whoever killed it does."""
+    hosts = zookeeper.hosts + zookeeper.chroot()
+    async with ProcessCluster(1, zookeeper=hosts, trace=tmp_path) as cluster:
+        await cluster.faults.kill(1)
+
+    (fault,) = rows_of(tmp_path, FaultInjected)
+    (stopped,) = rows_of(tmp_path, NodeStopped)
+    assert (fault["node"], fault["fault"], fault["target"]) == ("hand", "kill", "broker-1")
+    assert (stopped["node"], stopped["reason"]) == ("broker-1", "killed by SIGKILL")
+    assert fault["time_us"] <= stopped["time_us"]
+    runs = {part.parent.parent for part in tmp_path.glob("*/run=*/hour=*/*.parquet")}
+    assert len({run.name for run in runs}) == 1

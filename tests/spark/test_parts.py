@@ -1,5 +1,8 @@
 """What the outside of a part says, without Spark."""
 
+import subprocess
+import sys
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -7,6 +10,7 @@ import pytest
 from runtime.recorder import Recorder
 from spark.footer import BrokenFooter, rows_of, version_of
 from spark.parts import Part, local_tail, look_at, part_of
+from spark.shipping import pack
 from tests.support.traces import StandingTrace, parts_of
 from wire.trace import SCHEMA_VERSION, NodeStarted, NodeStopped
 
@@ -94,3 +98,19 @@ def test_a_name_in_a_path_is_read_as_it_was_given():
 
 def test_a_table_of_something_else_has_no_parts():
     assert part_of("file:/t/Holidays/run=r/hour=h/part-0-1.parquet") is None
+
+
+def test_what_is_shipped_to_executors_can_be_imported_there(tmp_path):
+    pack(tmp_path / "understudy.zip")
+
+    code = "import spark.transforms, wire.trace; print(spark.transforms.__file__)"
+    answer = subprocess.run(
+        [sys.executable, "-c", code],
+        env={"PYTHONPATH": str(tmp_path / "understudy.zip")},
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+
+    assert answer.stdout.startswith(f"{tmp_path}/understudy.zip/spark/")
