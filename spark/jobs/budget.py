@@ -142,18 +142,17 @@ def joined(parts: DataFrame) -> Step:
 
 
 def with_watch(fired: DataFrame) -> Step:
-    """When ZooKeeper told the controller that reacted, before it took that in hand."""
+    """When ZooKeeper told the controller that reacted: the last watch before it began."""
     told = fired.where(f.col("path").isin(*WATCHED)).select(
         "run", f.col("node").alias("controller"), f.col("time_us").alias("fired_us")
     )
+    until_us = f.coalesce("i.begun_us", "i.reacted_us")
 
     def step(frame: DataFrame) -> DataFrame:
         is_of_it = (
             (f.col("i.run") == f.col("w.run"))
             & (f.col("i.controller") == f.col("w.controller"))
-            & f.col("w.fired_us").between(
-                f.col("i.time_us"), f.coalesce("i.begun_us", "i.reacted_us")
-            )
+            & f.col("w.fired_us").between(f.col("i.time_us"), until_us)
         )
         return (
             frame.alias("i")

@@ -13,7 +13,7 @@ STYLE: Final = """
 }
 @media (prefers-color-scheme: dark) { :root {
   --ground: #16191d; --paper: #1d2126; --ink: #e4e6e8; --soft: #98a2ac; --rule: #333a42;
-  --good: #3c7d55; --bad: #ef6a67; --warn: #b98a2c; --quiet: #4a525b; --blue: #6aa9ea;
+  --good: #3c7d55; --bad: #ef6a67; --warn: #b98a2c; --quiet: #78838d; --blue: #6aa9ea;
   --violet: #b696e0; --teal: #4cc3bf; --orange: #f0a061; --shade: 106, 169, 234;
 } }
 * { box-sizing: border-box; }
@@ -56,6 +56,7 @@ footer { margin: 48px 0 12px; color: var(--soft); font-size: 13px; overflow-wrap
 .chart { display: block; width: 100%; height: auto; overflow: visible; }
 .chart text { font: 12px system-ui, sans-serif; fill: var(--ink); }
 .chart .tick, .chart .name { fill: var(--soft); }
+.chart .in-step { fill: #14171a; }
 .chart .mark-words { fill: var(--bad); font-weight: 600; }
 .chart .grid { stroke: var(--rule); stroke-width: 1; }
 .chart .mark { stroke: var(--bad); stroke-width: 1.5; stroke-dasharray: 4 3; }

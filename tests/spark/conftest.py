@@ -8,6 +8,9 @@ from pyspark import SparkContext
 
 from runtime.java import ensure_java
 from spark.session import spark_session
+from tests.support.browser import browser
+
+__all__ = ["browser"]
 
 
 @pytest.fixture(scope="session")

@@ -14,6 +14,7 @@ from spark.jobs import (
 )
 from spark.jobs import requests as calls
 from spark.jobs.shared import from_down_to_up, goodbye_of, in_states, merged, with_replicas_known
+from spark.report.facts import LANES, heat_of
 from spark.transforms import counted, kind_of, rounded, spread
 
 SECOND = 1_000_000
@@ -407,3 +408,40 @@ def test_a_kind_of_actor_has_no_numbers(spark):
     found = [row[0] for row in frame.select(kind_of("actor")).collect()]
 
     assert found == ["fetcher-N-N", "controller", "alone"]
+
+
+# --- a hundred thousand partitions ----------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("topics", "partitions", "a_row"), [(1, 100_000, 5_000), (3, 2, 1)])
+def test_a_heat_map_has_as_many_rows_as_a_page_has_room_for(spark, topics, partitions, a_row):
+    out = spark.range(topics * partitions).selectExpr(
+        "'r' as run",
+        f"concat('topic-', id % {topics}) as topic",
+        f"id div {topics} as partition",
+        "10 as from_us",
+        "25 as to_us",
+        "15 as duration_us",
+    )
+
+    heat = heat_of(out, availability.LEADERLESS, 10)
+
+    assert heat.partitions_a_row == a_row
+    assert len(heat.rows) <= LANES
+    assert {at for _, at in heat.cells} == {10.0, 20.0}
+    assert sum(heat.cells.values()) == 2 * topics * partitions
+
+
+def test_with_more_topics_than_rows_the_worst_are_shown(spark):
+    out = spark.range(100).selectExpr(
+        "'r' as run",
+        "concat('topic-', id) as topic",
+        "0L as partition",
+        "0L as from_us",
+        "id as to_us",
+        "id as duration_us",
+    )
+
+    heat = heat_of(out, availability.LEADERLESS, 1_000)
+
+    assert set(heat.rows) == {f"topic-{number}-0" for number in range(60, 100)}

@@ -22,6 +22,7 @@ from spark.command import BROKEN_PROMISES, BadSince, main, parser, report, since
 from spark.jobs.audit import CHECKS
 from spark.pipeline import JOBS
 from spark.trace import Trace
+from tests.support.browser import opened
 from tests.support.planted import SECOND, Planted, after
 from tests.support.traces import parts_of
 from wire.trace import (
@@ -365,6 +366,21 @@ def test_every_drawing_has_a_sentence_and_every_section_is_in_the_contents(told)
     anchors = re.findall(r'<section id="(\w+)"', told.page)
     assert re.findall(r'<a href="#(\w+)"', told.page) == anchors
     assert len(anchors) == 11
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+async def test_a_browser_has_nothing_to_complain_of(told, browser, scheme):
+    url = (told.out / "report.html").as_uri()
+    async with opened(browser, url, color_scheme=scheme) as seen:
+        for width in (1_280, 420):
+            await seen.page.set_viewport_size({"width": width, "height": 900})
+            wide = await seen.page.evaluate("document.documentElement.scrollWidth")
+            assert wide <= width, "only charts and tables scroll sideways, in their boxes"
+        ground = await seen.page.evaluate("getComputedStyle(document.body).backgroundColor")
+
+    assert seen.complaints == []
+    assert seen.addresses == [url]
+    assert (ground == "rgb(22, 25, 29)") == (scheme == "dark")
 
 
 def test_every_job_leaves_a_table(told):
