@@ -103,10 +103,10 @@ def grow(
     target: Path,
     events: int,
     *,
-    spread: bool = False,
+    spread: str = "",
     tell: Callable[[int, int], None] | None = None,
 ) -> int:
-    """Write copies until there are so many events; with `spread` each has topics of its own."""
+    """Write copies until there are so many events; column `spread` has names of its own in each."""
     pieces = pieces_of(source)
     span = span_of(pieces)
     copies = -(-events // span.events)
@@ -138,7 +138,7 @@ def _write(piece: Piece, table: pa.Table, first: int, target: Path) -> int:
     return int(table.num_rows)
 
 
-def shifted(table: pa.Table, copy: int, span: Span, *, spread: bool = False) -> pa.Table:
+def shifted(table: pa.Table, copy: int, span: Span, *, spread: str = "") -> pa.Table:
     """One copy."""
     changed = dict(_shifts(table.column_names, copy, span))
     columns = []
@@ -149,7 +149,7 @@ def shifted(table: pa.Table, copy: int, span: Span, *, spread: bool = False) -> 
             none = field.name == "cause" or field.name in ZERO_IS_NONE
             is_there = pc.greater(column, 0) if none else pc.greater_equal(column, 0)
             column = pc.if_else(is_there, pc.add(column, shift), column)
-        elif spread and copy and field.name == "topic":
+        elif copy and field.name == spread:
             column = pc.binary_join_element_wise(column, f"copy-{copy}", "-")
         columns.append(column)
     return pa.Table.from_arrays(columns, schema=table.schema)

@@ -28,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             given.trace,
             given.out,
             given.events,
-            spread=given.spread,
+            spread="topic" if given.spread else "",
             tell=lambda done, _: progress.update(done, f"{done:,} events"),
         )
     except (CannotGrow, OSError) as error:

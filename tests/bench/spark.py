@@ -61,7 +61,7 @@ async def real_trace(folder: Path) -> None:
                 if number == RECORDS * 2 // 3:
                     await cluster.start_broker(1)
             await producer.flush()
-        await cluster.until(brokers_up(3))
+        await cluster.until(brokers_up() == {1, 2, 3})
         await cluster.until(isr("orders") == {1, 2, 3})
 
 

@@ -109,7 +109,7 @@ def test_parts_lie_in_the_hours_of_their_events_and_say_their_version(source, tm
 
 
 def test_copies_may_have_topics_of_their_own(source, tmp_path):
-    _, folder = grown(source, tmp_path, 15, spread=True)
+    _, folder = grown(source, tmp_path, 15, spread="topic")
 
     topics = [row["topic"] for row in rows_of(folder, LeaderElected)]
     assert topics == ["orders", "orders-copy-1", "orders-copy-2"]
