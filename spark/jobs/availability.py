@@ -5,7 +5,7 @@ leader takes its place, or the same one goes on; not from when the controller no
 under-replicated as Kafka counts: from the change of the ISR on. A planned handover is no gap.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.jobs.incidents import incidents
@@ -18,7 +18,7 @@ from spark.jobs.shared import (
     united,
     without_burials,
 )
-from spark.trace import Trace
+from spark.trace import DAY_US, Trace
 from spark.transforms import PARTITION, Step, bin_of, lasting, with_next
 from wire.trace import LeaderElected, PartitionStateChanged, ReplicaLeftIsr, ReplicaRoleChanged
 
@@ -30,7 +30,7 @@ ANYBODY = "\n"  # in place of a node: no node has such a name
 def windows(trace: Trace) -> DataFrame:
     """Every window, with the incident that it began with."""
     ends = by_run(trace, trace.value(run_ends), "end_us")
-    leaders = leaderships(trace).transform(without_leader(trace.once(absences), ends))
+    leaders = leaderships(trace).transform(without_leader(trace.once(absences), ends, trace.bin_us))
     replicas = trace.once(replica_sets).transform(under_replicated(ends))
     return (
         united([leaders, replicas])
@@ -59,7 +59,7 @@ def leaderships(trace: Trace) -> DataFrame:
     )
 
 
-def without_leader(absences: DataFrame, ends: DataFrame) -> Step:
+def without_leader(absences: DataFrame, ends: DataFrame, width_us: int = DAY_US) -> Step:
     """The windows in which nobody leads: nobody is elected, or who is has gone."""
 
     def step(leaderships: DataFrame) -> DataFrame:
@@ -72,21 +72,6 @@ def without_leader(absences: DataFrame, ends: DataFrame) -> Step:
                 "is_open", f.coalesce(f.col("next_time_us") >= f.col("end_us"), f.lit(True))
             )
         )
-        away = absences.select("run", "node", "state", "down_us", "up_us")
-        no_end = f.lit(2**62)
-        back_us = f.when(f.col("state") == "paused", f.coalesce("up_us", no_end)).otherwise(no_end)
-        deserted = (
-            spans.where("node != ''")
-            .join(f.broadcast(away), ["run", "node"])
-            .where("down_us < until_us and coalesce(up_us > time_us, true)")
-            .select(
-                *PARTITION,
-                f.col("node").alias("lost"),
-                f.greatest("time_us", "down_us").alias("from_us"),
-                f.least("until_us", back_us).alias("to_us"),
-                (f.col("is_open") & (back_us >= f.col("until_us"))).alias("is_open"),
-            )
-        )
         nobody = spans.where("node = ''").select(
             *PARTITION,
             f.lit(None).cast("string").alias("lost"),
@@ -95,13 +80,49 @@ def without_leader(absences: DataFrame, ends: DataFrame) -> Step:
             "is_open",
         )
         return (
-            united([deserted, nobody])
+            united([spans.transform(deserted(absences, ends, width_us)), nobody])
             .where("from_us < to_us")
             .transform(merged_open(PARTITION))
             .withColumn("kind", f.lit(LEADERLESS))
         )
 
     return step
+
+
+def deserted(absences: DataFrame, ends: DataFrame, width_us: int) -> Step:
+    """What was left of leaderships when the leader had gone, or while it stood still.
+
+    Leaderships and absences meet slice by slice: in a long run there are many of both.
+    """
+    wide, no_end = f.lit(width_us), f.lit(2**62)
+    first = f.least(f.coalesce("up_us", "end_us"), "end_us")
+    later = f.greatest("time_us", "down_us")
+    back_us = f.when(f.col("state") == "paused", f.coalesce("up_us", no_end)).otherwise(no_end)
+
+    def slices(start: str, end: Column) -> Column:
+        return f.explode(f.sequence(bin_of(start, width_us), end - f.pmod(end, wide), wide))
+
+    away = (
+        absences.select("run", "node", "state", "down_us", "up_us")
+        .join(f.broadcast(ends), "run")
+        .where("down_us < end_us")
+        .withColumn("slice", slices("down_us", first))
+        .drop("end_us")
+    )
+    return lambda spans: (
+        spans.where("node != '' and time_us < until_us")
+        .withColumn("slice", slices("time_us", f.col("until_us")))
+        .join(f.broadcast(away), ["run", "node", "slice"])
+        .where("down_us < until_us and coalesce(up_us > time_us, true)")
+        .where(f.col("slice") == later - f.pmod(later, wide))  # and not again in the next slice
+        .select(
+            *PARTITION,
+            f.col("node").alias("lost"),
+            later.alias("from_us"),
+            f.least("until_us", back_us).alias("to_us"),
+            (f.col("is_open") & (back_us >= f.col("until_us"))).alias("is_open"),
+        )
+    )
 
 
 def merged_open(keys: tuple[str, ...]) -> Step:
