@@ -165,7 +165,9 @@ def absences(trace: Trace) -> DataFrame:
 def from_down_to_up(frame: DataFrame) -> DataFrame:
     """Of marks in a row that say the same, the first counts; no end: it never came back."""
     in_order = Window.partitionBy("run", "node").orderBy("time_us", "id")
-    later = in_order.rowsBetween(1, Window.unboundedFollowing)
+    # Backwards: a window without an end costs Spark the square of what is in it.
+    in_reverse = Window.partitionBy("run", "node").orderBy(f.desc("time_us"), f.desc("id"))
+    later = in_reverse.rowsBetween(Window.unboundedPreceding, -1)
     is_up = f.col("state") == "up"
     return (
         frame.withColumn("before", f.lag("state").over(in_order))

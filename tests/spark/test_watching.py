@@ -1,5 +1,6 @@
 """--watch: however parts come, each event counts once, and the lines are those of the report."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -8,12 +9,14 @@ import pytest
 
 from runtime.simulation.simulator import run
 from spark import kept
+from spark.command import INTERRUPTED
 from spark.compaction import compact
 from spark.report.facts import told_by
 from spark.report.summary import lines
 from spark.trace import Trace
 from spark.watching import WANTED, LiveTables, Watch
-from tests.support.troubled import killed_and_shut_down
+from tests.support.processes import Command
+from tests.support.troubled import impossible, killed_and_shut_down
 from wire.trace import MessageHandled
 
 SLICES = 3
@@ -68,6 +71,11 @@ class Delivered:
         (commits / f".{last}.crc").unlink()
 
 
+def children_of(process: int) -> list[str]:
+    """The processes that one has started."""
+    return Path(f"/proc/{process}/task/{process}/children").read_text().split()
+
+
 def reported(spark, folder: Path):
     """What the report's jobs say of a whole trace."""
     trace = Trace(spark, [str(folder)])
@@ -106,3 +114,19 @@ def test_late_double_and_merged_parts_count_once_also_after_restarts(spark, deli
     assert told.tables == wanted.tables
     assert told.totals == wanted.totals
     assert lines(told)[1:] == lines(wanted)[1:]  # the first says how many parts there were
+
+
+def test_ctrl_c_ends_a_watch_and_its_java(tmp_path):
+    impossible().write(tmp_path / "trace", run="impossible", origin="9")
+
+    with Command("trace-report", str(tmp_path / "trace"), "--watch", "--json", tmp=tmp_path) as it:
+        told = json.loads(it.line_with("summary"))
+        java = children_of(it.pid)
+        code, _, said = it.interrupt()
+
+    assert sum(told["events"].values()) > 0
+    assert code == INTERRUPTED
+    assert "Traceback" not in said
+    assert "incubator" not in said
+    assert java
+    assert not any(Path(f"/proc/{each}").exists() for each in java)
