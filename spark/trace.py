@@ -22,8 +22,12 @@ from spark.transforms import Step
 from wire.trace import (
     EVENTS,
     SCHEMA_VERSION,
+    BrokerStateChanged,
     CallFinished,
     ControllerElected,
+    FailoverStep,
+    FaultHealed,
+    FaultInjected,
     HighWatermarkMoved,
     IsrChanged,
     LeaderElected,
@@ -35,6 +39,7 @@ from wire.trace import (
     RecordsAppended,
     ReplicaLeftIsr,
     ReplicaRoleChanged,
+    SessionChanged,
     TraceEvent,
 )
 
@@ -42,7 +47,11 @@ from wire.trace import (
 LARGE: Final = (CallFinished, HighWatermarkMoved, MessageHandled, RecordsAppended)
 # What holds until something else comes: asked for the last hour, they are read from the beginning.
 LASTING: Final = (
+    BrokerStateChanged,
     ControllerElected,
+    FailoverStep,
+    FaultHealed,
+    FaultInjected,
     IsrChanged,
     LeaderElected,
     NodePaused,
@@ -51,6 +60,7 @@ LASTING: Final = (
     NodeStopped,
     ReplicaLeftIsr,
     ReplicaRoleChanged,
+    SessionChanged,
 )
 SHOWN: Final = 3  # paths that are named for one reason
 SLICES: Final = 240  # of time, in charts: about so many

@@ -53,6 +53,7 @@ class Facts:
     complaints: Sequence[str]
     bin_us: int
     run: str  # the one that charts of time are of
+    is_whole: bool  # not only what came since some moment
     totals: dict[str, list[Row]]
     tables: dict[str, list[Row]] = field(default_factory=dict)
     heat: Heat | None = None
@@ -155,6 +156,7 @@ def told_by(trace: Trace, tables: Tables, wanted: Collection[str]) -> Facts:
         complaints=trace.complaints,
         bin_us=trace.bin_us,
         run=max(spans, key=weight),
+        is_whole=trace.since_us is None,
         totals=totals,
     )
     is_here = f.col("run") == facts.run
@@ -202,6 +204,9 @@ def _totals(tables: Tables) -> dict[str, DataFrame]:
             f.count_if("is_open").alias("open"),
         ),
         "audit": tables.table("audit").groupBy("invariant").agg(f.count("*").alias("findings")),
+        "messages": tables.table("actors_busiest")
+        .groupBy("run")
+        .agg(f.sum("messages").alias("messages")),
         "refused": tables.table("states").groupBy("run").agg(f.sum("refused").alias("refused")),
     }
 

@@ -41,8 +41,8 @@ def _what_it_is(facts: Facts) -> str:
     lasted = sum(end - start for start, end in facts.spans.values())
     return (
         f"{many(len(facts.runs), 'run')} of {duration(lasted)}, from {date_and_clock(first)}"
-        f" to {clock(last, exact=False)} UTC: {many(facts.events, 'event')}"
-        f" in {many(facts.parts, 'part')} ({size(facts.bytes)})."
+        f" to {clock(last, exact=False)} UTC:{'' if facts.is_whole else ' the end of'}"
+        f" {many(facts.events, 'event')} in {many(facts.parts, 'part')} ({size(facts.bytes)})."
     )
 
 
@@ -151,9 +151,10 @@ def _actors(facts: Facts) -> str:
     if not busiest:
         return "No handled message was recorded."
     first, span = busiest[0], facts.end - facts.start
+    messages = sum(row["messages"] for row in facts.totals["messages"])
     longest = max(busiest, key=lambda row: row["queue_max_us"])
     return (
-        f"{many(facts.counts.get('MessageHandled', 0), 'message')} handled; busiest was"
+        f"{many(messages, 'message')} handled; busiest was"
         f" {first['actor']}, {percent(first['handle_total_us'], span)} of the time;"
         f" the longest wait in an inbox was {duration(longest['queue_max_us'])}"
         f" ({longest['actor']})."

@@ -220,7 +220,13 @@ def test_a_trace_that_never_names_replicas_goes_by_the_most_in_sync(spark):
 
 def test_windows_that_touch_become_one(spark):
     frame = spark.createDataFrame(
-        [("a", 0, 10, "x"), ("a", 10, 20, "y"), ("a", 5, 12, "z"), ("a", 30, 40, "w")],
+        [
+            ("a", 0, 10, "x"),
+            ("a", 10, 20, "y"),
+            ("a", 2, 4, "within"),
+            ("a", 5, 12, "z"),
+            ("a", 30, 40, "w"),
+        ],
         "key string, from_us long, to_us long, lost string",
     )
 
