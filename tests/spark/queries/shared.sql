@@ -26,7 +26,12 @@ union all select run, id, time_us, node from NodeResumed
 union all select run, id, time_us, node from NodeStarted
 union all select run, id, time_us, node from NodeStopped
 union all select run, id, time_us, node from ReplicaLeftIsr
-union all select run, id, time_us, node from ReplicaRoleChanged;
+union all select run, id, time_us, node from ReplicaRoleChanged
+union all select run, id, time_us, node from BrokerStateChanged
+union all select run, id, time_us, node from FailoverStep
+union all select run, id, time_us, node from FaultHealed
+union all select run, id, time_us, node from FaultInjected
+union all select run, id, time_us, node from SessionChanged;
 
 -- A run lasts from its first to its last message, or such an event.
 create view spans as
