@@ -30,6 +30,7 @@ from spark.session import LOCAL, spark_session
 from spark.shipping import shipped
 from spark.source import NotATrace
 from spark.trace import Trace
+from spark.watching import watch
 
 NAME: Final = "trace-report"
 BROKEN_PROMISES: Final = 2
@@ -42,6 +43,7 @@ examples:
   bin/run-cluster --trace t --load 200 --exit-after 20 && bin/trace-report t
   bin/trace-report 'traces/2026-11-*' --since 2h --out weekly
   bin/trace-report hdfs://name/traces --master spark://driver:7077 --out hdfs://name/report
+  bin/trace-report t --watch          # while the cluster runs; goes on where it was
   bin/trace-report t --compact        # many small parts become few
 
 With a remote master, paths are those that its workers see too, and SPARK_LOCAL_IP is the address at
@@ -79,6 +81,8 @@ def main(java_home: Callable[[], Path], arguments: Sequence[str] | None = None) 
         ):
             # Spark's own handler asks Java to cancel while Java is being asked something else.
             signal.signal(signal.SIGINT, signal.default_int_handler)
+            if given.watch:
+                return watch(session, given, _out(given))
             return _compact(session, given) if given.compact else report(session, given)
     except (NotATrace, NoSuchPath, JobFailed, BadSince) as error:
         return _fail(str(error))
@@ -110,6 +114,9 @@ def parser() -> Parser:
     )
     parser.add_argument("--json", action="store_true", help="the summary as JSON")
     parser.add_argument(
+        "--watch", action="store_true", help="follow a running cluster: the summary, until Ctrl-C"
+    )
+    parser.add_argument(
         "--compact", action="store_true", help="merge small parts into large ones, and do no more"
     )
     return parser
@@ -125,6 +132,11 @@ def default_out(traces: Sequence[str]) -> str:
     """Beside the trace, if it is one."""
     only = traces[0].rstrip("/")
     return f"{only}-report" if len(traces) == 1 and not re.search(r"[*?\[{]", only) else NAME
+
+
+def _out(given: argparse.Namespace) -> str:
+    chosen: str = given.out or default_out(given.traces)
+    return chosen.rstrip("/")
 
 
 def is_small(traces: Sequence[str]) -> bool:
@@ -160,7 +172,7 @@ def report(session: SparkSession, given: argparse.Namespace) -> int:
     trace = Trace(session, given.traces)
     if given.since is not None:
         trace.begin_at(since_us(given.since, max(end for _, end in trace.spans.values())))
-    out = (given.out or default_out(given.traces)).rstrip("/")
+    out = _out(given)
     events = sum(trace.counts.values())
     progress = Progress(f"{events:,} events in {len(trace.parts):,} parts")
     tables = run_jobs(trace, f"{out}/tables", progress)

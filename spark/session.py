@@ -5,18 +5,25 @@ told otherwise, and says nothing unless something is wrong.
 """
 
 import os
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from threading import Thread
+from typing import BinaryIO, Final
 
-from pyspark import SparkContext
+from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 LOCAL: Final = "127.0.0.1"
 LOGGING: Final = Path(__file__).with_name("log4j2.properties")
 END_TIMEOUT_S: Final = 30
 LOCAL_MEMORY: Final = "2g"
+INCUBATING: Final = (
+    b"WARNING: Using incubator modules:"  # Spark asks for one, and Java tells people
+)
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1"
 QUICK: Final = {
     "spark.sql.adaptive.enabled": "false",
@@ -43,14 +50,14 @@ def spark_session(
     """
     if SparkSession.getActiveSession() is not None:
         raise RuntimeError("there is a Spark session already, and there is only one")
-    builder = SparkSession.builder.master(master).appName("understudy")
-    for key, value in _options(master, host, ui=ui, quick=quick).items():
-        builder = builder.config(key, value)
+    names = {"spark.master": master, "spark.app.name": "understudy"}
+    conf = SparkConf().setAll(list((names | _options(master, host, ui=ui, quick=quick)).items()))
     environment = {"SPARK_LOCAL_IP": host}
     if java_home is not None:
         environment["JAVA_HOME"] = str(java_home)
     with _environment(environment):
-        session = builder.getOrCreate()
+        _start_java(conf)
+        session = SparkSession.builder.config(conf=conf).getOrCreate()
     try:
         yield session
     finally:
@@ -102,6 +109,25 @@ def _environment(changes: Mapping[str, str]) -> Iterator[None]:
                 os.environ[name] = value
 
 
+def _start_java(conf: SparkConf) -> None:
+    """Start the JVM as pyspark would, and listen to what it says."""
+    gateway = launch_gateway(conf, {"stderr": subprocess.PIPE})  # type: ignore[no-untyped-call]
+    process = getattr(gateway, "proc", None)
+    if process is not None:
+        process.listener = Thread(target=_pass_on, args=(process.stderr,), daemon=True)
+        process.listener.start()
+    SparkContext._ensure_initialized(gateway=gateway, conf=conf)  # noqa: SLF001 - as it does itself
+
+
+def _pass_on(said: BinaryIO) -> None:
+    """All that Java says but what nobody can act on."""
+    for line in said:
+        if not line.startswith(INCUBATING):
+            sys.stderr.write(line.decode(errors="replace"))
+            sys.stderr.flush()
+    said.close()
+
+
 def _end_java() -> None:
     """End the JVM, which pyspark keeps until Python ends: it goes when its stdin does."""
     gateway = SparkContext._gateway  # noqa: SLF001 - pyspark offers no other way
@@ -113,3 +139,4 @@ def _end_java() -> None:
     if process is not None:
         process.stdin.close()
         process.wait(END_TIMEOUT_S)
+        process.listener.join(END_TIMEOUT_S)

@@ -105,6 +105,11 @@ class Trace:
         return [part for parts in self._parts.values() for part in parts]
 
     @property
+    def size(self) -> tuple[int, int]:
+        """How many parts, and how many bytes there are in the folders."""
+        return len(self.parts), sum(self.hadoop.bytes_in(root) for root in self.roots)
+
+    @property
     def runs(self) -> list[str]:
         """Names of runs of which there is something, in order."""
         return sorted(self.spans)

@@ -35,9 +35,9 @@ def percentiles(value: Column, weight: Column, name: str) -> list[Column]:
 def counted(keys: Sequence[str], measures: Sequence[str], sums: Sequence[str] = ()) -> Step:
     """How often each (rounded) value of each measure occurs: `measure`, `value`, `times`."""
     pairs = ", ".join(f"'{each}', {each}" for each in measures)
-    stacked = f.expr(f"stack({len(measures)}, {pairs}) as (measure, exact)")
 
     def step(frame: DataFrame) -> DataFrame:
+        stacked = f.expr(f"stack({len(measures)}, {pairs}) as (measure, exact)")
         return (
             frame.select(*keys, *sums, stacked)
             .withColumn("value", rounded("exact"))

@@ -168,14 +168,14 @@ def isr_outside(decisions: DataFrame) -> DataFrame:
     isr, replicas = f.split("isr", ","), f.split("replicas", ",")
     strangers = f.array_except(isr, replicas)
     leader = f.col("leader").cast("string")
+    is_known = f.coalesce(f.col("replicas") != "", f.lit(False)) & (f.col("isr") != "")
+    has_strangers = is_known & (f.size(strangers) > 0)
     said = f.when(
-        f.size(strangers) > 0,
+        has_strangers,
         f.format_string("in sync are %s, of replicas %s", f.col("isr"), f.col("replicas")),
     ).otherwise(f.format_string("leader %s is not in the ISR %s", leader, f.col("isr")))
-    is_known = f.coalesce(f.col("replicas") != "", f.lit(False)) & (f.col("isr") != "")
     is_led = f.coalesce(f.col("leader") >= 0, f.lit(False))
-    wrong = (is_known & (f.size(strangers) > 0)) | (is_led & ~f.array_contains(isr, leader))
-    return decisions.where(wrong).transform(
+    return decisions.where(has_strangers | (is_led & ~f.array_contains(isr, leader))).transform(
         found("the ISR is within the replicas", said, "topic", "partition")
     )
 
@@ -188,12 +188,7 @@ def one_leader_an_epoch(trace: Trace) -> DataFrame:
     wrote = (
         trace.once(appended)
         .where("role = 'leader'")
-        .select(
-            "run",
-            f.lit(0).cast("long").alias("id"),
-            f.col("first_us").alias("time_us"),
-            *columns[3:],
-        )
+        .select("run", "id", f.col("first_us").alias("time_us"), *columns[3:])
     )
     born = births.select(*columns, f.lit(NEW_TOPIC).alias("reason"))
     return united([roles, wrote, born]).transform(with_life).transform(led_by_two)

@@ -5,12 +5,20 @@ leader takes its place, or the same one goes on; not from when the controller no
 under-replicated as Kafka counts: from the change of the ISR on. A planned handover is no gap.
 """
 
-from pyspark.sql import DataFrame, Window
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.jobs.incidents import incidents
-from spark.jobs.shared import absences, by_run, merged, replica_sets, run_ends, united
-from spark.trace import Trace
+from spark.jobs.shared import (
+    absences,
+    by_run,
+    merged,
+    replica_sets,
+    run_ends,
+    united,
+    without_burials,
+)
+from spark.trace import DAY_US, Trace
 from spark.transforms import PARTITION, Step, bin_of, lasting, with_next
 from wire.trace import LeaderElected, PartitionStateChanged, ReplicaLeftIsr, ReplicaRoleChanged
 
@@ -22,7 +30,7 @@ ANYBODY = "\n"  # in place of a node: no node has such a name
 def windows(trace: Trace) -> DataFrame:
     """Every window, with the incident that it began with."""
     ends = by_run(trace, trace.value(run_ends), "end_us")
-    leaders = leaderships(trace).transform(without_leader(trace.once(absences), ends))
+    leaders = leaderships(trace).transform(without_leader(trace.once(absences), ends, trace.bin_us))
     replicas = trace.once(replica_sets).transform(under_replicated(ends))
     return (
         united([leaders, replicas])
@@ -37,15 +45,21 @@ def leaderships(trace: Trace) -> DataFrame:
     """Who leads each partition from when on: a node, or nobody."""
     stamp = ("run", "time_us", "id", "topic", "partition")
     took = trace.events(ReplicaRoleChanged).where("role = 'leader'").select(*stamp, "node")
-    nobody = [
-        trace.events(event).where("leader = -1").select(*stamp, f.lit("").alias("node"))
-        for event in (LeaderElected, ReplicaLeftIsr)
-    ]
+    elected = trace.events(LeaderElected).select(*stamp, "leader", f.lit("").alias("node"))
+    left = trace.events(ReplicaLeftIsr).select(*stamp, "leader", f.lit("").alias("node"))
     gone = trace.events(PartitionStateChanged).where("after = 'NonExistentPartition'")
-    return united([took, *nobody, gone.select(*stamp)])
+    alive, dead = f.lit(False).alias("is_gone"), f.lit(True).alias("is_gone")
+    return (
+        united(
+            [took.select("*", alive), elected.select("*", alive), left, gone.select(*stamp, dead)]
+        )
+        .transform(without_burials)
+        .where("leader is null or leader = -1")
+        .drop("leader", "is_gone")
+    )
 
 
-def without_leader(absences: DataFrame, ends: DataFrame) -> Step:
+def without_leader(absences: DataFrame, ends: DataFrame, width_us: int = DAY_US) -> Step:
     """The windows in which nobody leads: nobody is elected, or who is has gone."""
 
     def step(leaderships: DataFrame) -> DataFrame:
@@ -58,21 +72,6 @@ def without_leader(absences: DataFrame, ends: DataFrame) -> Step:
                 "is_open", f.coalesce(f.col("next_time_us") >= f.col("end_us"), f.lit(True))
             )
         )
-        away = absences.select("run", "node", "state", "down_us", "up_us")
-        no_end = f.lit(2**62)
-        back_us = f.when(f.col("state") == "paused", f.coalesce("up_us", no_end)).otherwise(no_end)
-        deserted = (
-            spans.where("node != ''")
-            .join(f.broadcast(away), ["run", "node"])
-            .where("down_us < until_us and coalesce(up_us > time_us, true)")
-            .select(
-                *PARTITION,
-                f.col("node").alias("lost"),
-                f.greatest("time_us", "down_us").alias("from_us"),
-                f.least("until_us", back_us).alias("to_us"),
-                (f.col("is_open") & (back_us >= f.col("until_us"))).alias("is_open"),
-            )
-        )
         nobody = spans.where("node = ''").select(
             *PARTITION,
             f.lit(None).cast("string").alias("lost"),
@@ -81,13 +80,49 @@ def without_leader(absences: DataFrame, ends: DataFrame) -> Step:
             "is_open",
         )
         return (
-            united([deserted, nobody])
+            united([spans.transform(deserted(absences, ends, width_us)), nobody])
             .where("from_us < to_us")
             .transform(merged_open(PARTITION))
             .withColumn("kind", f.lit(LEADERLESS))
         )
 
     return step
+
+
+def deserted(absences: DataFrame, ends: DataFrame, width_us: int) -> Step:
+    """What was left of leaderships when the leader had gone, or while it stood still.
+
+    Leaderships and absences meet slice by slice: in a long run there are many of both.
+    """
+    wide, no_end = f.lit(width_us), f.lit(2**62)
+    first = f.least(f.coalesce("up_us", "end_us"), "end_us")
+    later = f.greatest("time_us", "down_us")
+    back_us = f.when(f.col("state") == "paused", f.coalesce("up_us", no_end)).otherwise(no_end)
+
+    def slices(start: str, end: Column) -> Column:
+        return f.explode(f.sequence(bin_of(start, width_us), end - f.pmod(end, wide), wide))
+
+    away = (
+        absences.select("run", "node", "state", "down_us", "up_us")
+        .join(f.broadcast(ends), "run")
+        .where("down_us < end_us")
+        .withColumn("slice", slices("down_us", first))
+        .drop("end_us")
+    )
+    return lambda spans: (
+        spans.where("node != '' and time_us < until_us")
+        .withColumn("slice", slices("time_us", f.col("until_us")))
+        .join(f.broadcast(away), ["run", "node", "slice"])
+        .where("down_us < until_us and coalesce(up_us > time_us, true)")
+        .where(f.col("slice") == later - f.pmod(later, wide))  # and not again in the next slice
+        .select(
+            *PARTITION,
+            f.col("node").alias("lost"),
+            later.alias("from_us"),
+            f.least("until_us", back_us).alias("to_us"),
+            (f.col("is_open") & (back_us >= f.col("until_us"))).alias("is_open"),
+        )
+    )
 
 
 def merged_open(keys: tuple[str, ...]) -> Step:
@@ -180,15 +215,18 @@ def over_time(trace: Trace) -> DataFrame:
 
 
 def counted_over_time(width_us: int) -> Step:
-    """From what began and ended in each slice, how many there were; quiet slices are left out."""
+    """From what began and ended in each slice, how many there were; quiet slices are left out.
+
+    A partition counts once in a slice, however often it was out in it.
+    """
+    keys = (*PARTITION, "kind")
+    slices = [bin_of(each, width_us).alias(each) for each in ("from_us", "to_us")]
 
     def step(windows: DataFrame) -> DataFrame:
-        began = windows.select(
-            "run", "kind", bin_of("from_us", width_us).alias("bin_us"), f.lit(1).alias("began")
-        )
-        ended = windows.select(
-            "run", "kind", bin_of("to_us", width_us).alias("bin_us"), f.lit(1).alias("ended")
-        )
+        spans = windows.select(*keys, *slices).transform(merged(keys))
+        stamp = ("run", "kind")
+        began = spans.select(*stamp, f.col("from_us").alias("bin_us"), f.lit(1).alias("began"))
+        ended = spans.select(*stamp, f.col("to_us").alias("bin_us"), f.lit(1).alias("ended"))
         so_far = Window.partitionBy("run", "kind").orderBy("bin_us")
         return (
             united([began, ended])

@@ -68,7 +68,10 @@ def with_ends(resigned: DataFrame, absences: DataFrame, ends: DataFrame) -> Step
                 .otherwise("its broker went down")
                 .alias("how"),
             ),
-            f.struct(f.col("next_us").alias("at"), f.lit("the next one was elected").alias("how")),
+            f.struct(
+                f.when(f.col("next_us").isNotNull(), f.greatest("next_us", "time_us")).alias("at"),
+                f.lit("the next one was elected").alias("how"),
+            ),
             f.struct(
                 f.greatest("end_us", "time_us").alias("at"), f.lit("the run ended").alias("how")
             ),

@@ -47,6 +47,7 @@ def appended_by_epoch(frame: DataFrame) -> DataFrame:
     """Batches, records and offsets, when the first came and when the last."""
     records = f.col("last_offset") - f.col("first_offset") + 1
     return frame.groupBy("run", "node", "topic", "partition", "role", "leader_epoch").agg(
+        f.min("id").alias("id"),
         f.count("*").alias("batches"),
         f.sum(records).alias("records"),
         f.min("first_offset").alias("first_offset"),
@@ -60,7 +61,9 @@ def replica_sets(trace: Trace) -> DataFrame:
     """Each partition's ISR and replicas after each change, whoever made it; and its end."""
     columns = ("run", "id", "time_us", "node", "cause", "topic", "partition")
     elected = trace.events(LeaderElected).select(
-        *columns, "leader", "leader_epoch", "isr", "replicas", "reason", "is_unclean"
+        *columns,
+        *("leader", "leader_epoch", "isr", "replicas", "reason", "is_unclean"),
+        f.lit(False).alias("is_gone"),
     )
     left = trace.events(ReplicaLeftIsr).select(*columns, "leader", "leader_epoch", "isr")
     changed = trace.events(IsrChanged).select(*columns, "leader_epoch", "isr")
@@ -69,7 +72,21 @@ def replica_sets(trace: Trace) -> DataFrame:
         .where("after = 'NonExistentPartition'")
         .select(*columns, f.lit(True).alias("is_gone"))
     )
-    return united([elected, left, changed, gone]).transform(with_replicas_known)
+    changes = united([elected, left, changed, gone])
+    return changes.transform(without_burials).transform(with_replicas_known)
+
+
+def without_burials(frame: DataFrame) -> DataFrame:
+    """Without what is still done to a partition that is gone, until it has a leader again.
+
+    A controller that deletes a topic takes its replicas out of their ISRs afterwards: no outage.
+    """
+    so_far = Window.partitionBy(*PARTITION).orderBy("time_us", "id")
+    return (
+        frame.withColumn("is_buried", f.last("is_gone", ignorenulls=True).over(so_far))
+        .where("is_gone is not null or not coalesce(is_buried, false)")
+        .drop("is_buried")
+    )
 
 
 def with_replicas_known(frame: DataFrame) -> DataFrame:
@@ -148,7 +165,9 @@ def absences(trace: Trace) -> DataFrame:
 def from_down_to_up(frame: DataFrame) -> DataFrame:
     """Of marks in a row that say the same, the first counts; no end: it never came back."""
     in_order = Window.partitionBy("run", "node").orderBy("time_us", "id")
-    later = in_order.rowsBetween(1, Window.unboundedFollowing)
+    # Backwards: a window without an end costs Spark the square of what is in it.
+    in_reverse = Window.partitionBy("run", "node").orderBy(f.desc("time_us"), f.desc("id"))
+    later = in_reverse.rowsBetween(Window.unboundedPreceding, -1)
     is_up = f.col("state") == "up"
     return (
         frame.withColumn("before", f.lag("state").over(in_order))

@@ -4,7 +4,7 @@ Rule: a table is asked for its first so many rows; what is more is counted and n
 time are those of one run: of the most incidents, the most time without leaders, the longest.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -124,6 +124,16 @@ WANTED: Final[Mapping[str, tuple[int, bool, tuple[str, ...]]]] = {
 
 def gather(trace: Trace, tables: Tables) -> Facts:
     """Read what will be told."""
+    facts = told_by(trace, tables, WANTED)
+    is_here = f.col("run") == facts.run
+    _with_windows(facts, tables.table("availability_windows").where(is_here))
+    facts.complaints = [*facts.complaints, *_of_clocks(tables)]
+    _with_depths(facts, tables.table("actors_over_time").where(is_here))
+    return facts
+
+
+def told_by(trace: Trace, tables: Tables, wanted: Collection[str]) -> Facts:
+    """Totals, and the first rows of some tables: enough for the summary's lines."""
     totals = {name: _rows(frame) for name, frame in _totals(tables).items()}
     incidents = {row["run"]: row["incidents"] for row in totals["incidents"]}
     out = {
@@ -134,14 +144,15 @@ def gather(trace: Trace, tables: Tables) -> Facts:
     def weight(run: str) -> tuple[int, int, int, str]:
         return incidents.get(run, 0), out.get(run, 0), spans[run][1] - spans[run][0], run
 
+    parts, size = trace.size
     facts = Facts(
         roots=trace.roots,
         runs=trace.runs,
         spans=spans,
         ends=trace.value(run_ends),
         counts=dict(trace.counts),
-        parts=len(trace.parts),
-        bytes=sum(trace.hadoop.bytes_in(root) for root in trace.roots),
+        parts=parts,
+        bytes=size,
         complaints=trace.complaints,
         bin_us=trace.bin_us,
         run=max(spans, key=weight),
@@ -149,14 +160,12 @@ def gather(trace: Trace, tables: Tables) -> Facts:
         totals=totals,
     )
     is_here = f.col("run") == facts.run
-    for name, (limit, is_of_run, order) in WANTED.items():
+    for name in wanted:
+        limit, is_of_run, order = WANTED[name]
         ordered = [f.desc(each[1:]) if each[0] == "-" else f.asc(each) for each in order]
         found = tables.table(name)
         chosen = found.where(is_here) if is_of_run else found
         facts.tables[name] = _rows(chosen.orderBy(*ordered).limit(limit))
-    _with_windows(facts, tables.table("availability_windows").where(is_here))
-    facts.complaints = [*facts.complaints, *_of_clocks(tables)]
-    _with_depths(facts, tables.table("actors_over_time").where(is_here))
     return facts
 
 

@@ -155,13 +155,17 @@ async def tell(folder: Path | None) -> float:
     return took
 
 
+def both_ways(folder: Path) -> tuple[float, float]:
+    """Seconds without a trace, and with one."""
+    plain, traced = in_turn(
+        TRACE_ROUNDS, lambda: asyncio.run(tell(None)), lambda: asyncio.run(tell(folder))
+    )
+    return plain, traced
+
+
 def tell_rows() -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as folder:
-        plain, traced = in_turn(
-            TRACE_ROUNDS,
-            lambda: asyncio.run(tell(None)),
-            lambda: asyncio.run(tell(Path(folder))),
-        )
+        plain, traced = both_ways(Path(folder))
     yield at_least("tell, messages a second", TELLS / plain, 500_000)
     cost_us = (traced - plain) / TELLS * 1e6
     detail = f"{TELLS / traced:,.0f} a second, {cost_us:.2f} µs an event"

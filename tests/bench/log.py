@@ -146,9 +146,11 @@ class Bench:
 
 
 @asynccontextmanager
-async def bench() -> AsyncIterator[Bench]:
+async def bench(trace: Path | None = None) -> AsyncIterator[Bench]:
     overrides = {"min_insync_replicas": 2, "auto_leader_rebalance_enable": False}
-    async with Cluster(BROKERS, session_timeout_ms=10_000, overrides=overrides) as cluster:
+    async with Cluster(
+        BROKERS, session_timeout_ms=10_000, overrides=overrides, trace=trace
+    ) as cluster:
         yield Bench(cluster)
 
 
@@ -205,13 +207,9 @@ async def produce_rows(it: Bench) -> list[Row]:
 async def throughput(
     it: Bench, leaders: Mapping[TopicPartition, BrokerId], batch: bytes, size: int
 ) -> tuple[float, str]:
-    """Ours against bare; a request has a batch for each partition of its leader."""
-    led: dict[BrokerId, list[TopicPartition]] = {}
-    for partition, leader in leaders.items():
-        led.setdefault(leader, []).append(partition)
-    times = size // len(batch) // len(leaders)
-    requests = {leader: [produce_of(batch, each)] * times for leader, each in led.items()}
-    total = times * len(leaders)
+    """Ours against bare."""
+    requests = requests_to(leaders, batch, size)
+    total = size // len(batch) // len(leaders) * len(leaders)
     await it.produce({leader: each[:IN_FLIGHT] for leader, each in requests.items()})
     ours, theirs = [], []
     for _ in range(ROUNDS):
@@ -219,6 +217,17 @@ async def throughput(
         theirs.append(bare(batch, total))
     mine, rival = (total * len(batch) / min(each) / 1e6 for each in (ours, theirs))
     return mine / rival, f"{mine:,.0f} against {rival:,.0f} MB/s"
+
+
+def requests_to(
+    leaders: Mapping[TopicPartition, BrokerId], batch: bytes, size: int
+) -> dict[BrokerId, list[Produce]]:
+    """So many bytes; a request has a batch for each partition of its leader."""
+    led: dict[BrokerId, list[TopicPartition]] = {}
+    for partition, leader in leaders.items():
+        led.setdefault(leader, []).append(partition)
+    times = size // len(batch) // len(leaders)
+    return {leader: [produce_of(batch, each)] * times for leader, each in led.items()}
 
 
 async def consume_row(it: Bench) -> Row:

@@ -1,0 +1,130 @@
+"""Reports over large traces, against smaller ones and against Spark as one would write it at first.
+
+Traces are grown from a real one, of a cluster that loses a broker under load. A report runs in a
+process of its own, so that its memory is its own. What the trace costs the cluster is measured on
+the cluster.
+"""
+
+import asyncio
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from actors.cluster import Cluster
+from actors.conditions import brokers_up, isr
+from runtime.growing import grow
+from tests.bench import foundation, log
+from tests.bench.harness import Row, at_least, at_most, less_than
+
+SMALL, LARGE = 2_000_000, 20_000_000
+EVENTS_A_SECOND = 250_000
+GB = 1 << 30
+TIMES = 3
+RECORDS = 10_000
+ROUNDS = 7
+COST_US = 2.0
+
+
+def rows() -> Iterator[Row]:
+    """Every bar of traces and reports."""
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        asyncio.run(real_trace(folder / "real"))
+        grow(folder / "real", folder / "small", SMALL)
+        yield json_row(folder / "small", folder)
+        yield from report_rows(folder)
+    yield cost_row()
+    yield asyncio.run(produce_row())
+
+
+# --- reports -------------------------------------------------------------------------------------
+
+
+async def real_trace(folder: Path) -> None:
+    """A cluster under load that loses a broker, which comes back."""
+    overrides = {"min_insync_replicas": 2}
+    async with Cluster(3, trace=folder, session_timeout_ms=2_000, overrides=overrides) as cluster:
+        await cluster.admin().create_topic("orders", partitions=12, replication_factor=3)
+        async with cluster.producer() as producer:
+            for number in range(RECORDS):
+                await producer.enqueue("orders", os.urandom(100))
+                if number == RECORDS // 3:
+                    cluster.kill(1)
+                if number == RECORDS * 2 // 3:
+                    await cluster.start_broker(1)
+            await producer.flush()
+        await cluster.until(brokers_up() == {1, 2, 3})
+        await cluster.until(isr("orders") == {1, 2, 3})
+
+
+def report_rows(folder: Path) -> Iterator[Row]:
+    """From the small one to the large one."""
+    small = done("report", folder / "small")
+    grow(folder / "real", folder / "large", LARGE)
+    large = done("report", folder / "large")
+    small_s, large_s = (min(each["took_s"]) for each in (small, large))
+    rate = large["found"] / large_s
+    detail = f"{large['found']:,} events in {large_s:.0f} s"
+    yield at_least("full report, events a second", rate, EVENTS_A_SECOND, "", detail)
+    yield less_than("  memory of Java and Python", large["peak_bytes"] / GB, 4, " GB")
+    detail = f"{small_s:.1f} s, then {large_s:.1f} s"
+    yield at_most(f"  growth from {SMALL:,} events", large_s / small_s, 12, " ×", detail)
+
+
+def json_row(parts: Path, folder: Path) -> Row:
+    """One aggregate, from our parts and from JSON whose schema is inferred."""
+    text = folder / "json"
+    text.mkdir()
+    with duckdb.connect() as engine:
+        engine.execute(
+            f"copy (select * from read_parquet('{parts}/MessageHandled/**/*.parquet',"
+            f" hive_partitioning = true)) to '{text}' (format json, per_thread_output, overwrite)"
+        )
+    ours = min(done("job", parts, TIMES)["took_s"])
+    theirs = min(done("by-hand", text, TIMES)["took_s"])
+    detail = f"{theirs:.1f} s against {ours:.1f} s"
+    return at_least("one job against JSON with a guessed schema", theirs / ours, 4, " ×", detail)
+
+
+def done(what: str, folder: Path, times: int = 1) -> dict[str, Any]:
+    """It runs elsewhere."""
+    command = [sys.executable, "-m", "tests.support.spark_report", what, str(folder), str(times)]
+    said = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True).stdout
+    found: dict[str, Any] = json.loads(said)
+    return found
+
+
+# --- what the trace costs ------------------------------------------------------------------------
+
+
+def cost_row() -> Row:
+    """Between two clocks: so many messages told with a trace and without."""
+    with tempfile.TemporaryDirectory() as folder:
+        plain, traced = foundation.both_ways(Path(folder))
+    cost_us = (traced - plain) / foundation.TELLS * 1e6
+    return at_most("cost of tracing, an event", cost_us, COST_US, " µs")
+
+
+async def produce_row() -> Row:
+    """The same requests to two clusters, in turn; one of them is traced."""
+    batch = log.batch_of(log.SMALL)
+    async with AsyncExitStack() as stack:
+        folder = stack.enter_context(tempfile.TemporaryDirectory())
+        sides = []
+        for trace in (None, Path(folder)):
+            it = await stack.enter_async_context(log.bench(trace))
+            leaders = await it.create(log.SPREAD, log.PARTITIONS)
+            sides.append((it, log.requests_to(leaders, batch, log.SMALL_ROUND)))
+        times = [[await it.produce(requests) for it, requests in sides] for _ in range(ROUNDS)]
+    plain, traced = (min(column) for column in zip(*times, strict=True))
+    size = log.SMALL_ROUND / 1e6
+    detail = f"{size / traced:,.0f} against {size / plain:,.0f} MB/s"
+    return at_least("produce with tracing on, of that without", plain / traced, 0.85, " ×", detail)

@@ -1,0 +1,50 @@
+"""Two engines, one answer: each job's table is what DuckDB finds in the same parts by its rule."""
+
+from pathlib import Path
+
+import pytest
+
+from spark.pipeline import JOBS, run_jobs
+from spark.trace import Trace
+from tests.support.duck import QUERIES, queried, table_of
+from tests.support.troubled import troubled
+
+
+class Engines:
+    """Both, done."""
+
+    def __init__(self, spark, folder: Path) -> None:
+        trace = Trace(spark, [str(troubled(folder / "trace"))])
+        self.tables = folder / "tables"
+        run_jobs(trace, str(self.tables), lambda *_: None)
+        trace.close()
+        self.duck = queried(folder / "trace", JOBS)
+
+    def found(self, name):
+        """By Spark, and by DuckDB."""
+        spark = table_of(self.duck, f"from read_parquet('{self.tables}/{name}/*.parquet')")
+        return spark, table_of(self.duck, f"from {name}")
+
+
+@pytest.fixture(scope="module")
+def engines(spark, tmp_path_factory) -> Engines:
+    return Engines(spark, tmp_path_factory.mktemp("two engines"))
+
+
+def test_every_job_has_a_query_and_every_query_a_job():
+    assert {each.stem for each in QUERIES.glob("*.sql")} - {"shared"} == set(JOBS)
+
+
+@pytest.mark.parametrize("name", JOBS)
+def test_both_engines_find_the_same(engines, name):
+    spark, duck = engines.found(name)
+
+    assert duck[1], "nothing is compared with nothing"
+    assert spark == duck
+
+
+def test_a_topic_that_is_deleted_is_no_outage(engines):
+    path = engines.tables / "availability/*.parquet"
+    out = engines.duck.sql(f"select distinct topic from read_parquet('{path}')").fetchall()
+
+    assert sorted(out) == [("fine",), ("odd",), ("orders",), ("quiet",)]
