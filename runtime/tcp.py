@@ -85,7 +85,7 @@ class TcpListener:
         """Go on after a pause."""
         self.is_paused = False
         for connection in tuple(self.connections):
-            connection.look()
+            connection.carry_on()
 
     async def close(self) -> None:
         """Let nobody in, and end what is there once it is sent."""

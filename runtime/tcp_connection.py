@@ -127,7 +127,8 @@ class TcpConnection(asyncio.BufferedProtocol):
             return
         place.joined(self)
         self._conversation = place.converse(self)
-        self.look()
+        # Not at once: until Python 3.11.4 a transport begins to read after this, whatever was said.
+        asyncio.get_running_loop().call_soon(self.look)
 
     def connection_lost(self, _: Exception | None) -> None:
         self._is_closing = True
@@ -242,6 +243,11 @@ class TcpConnection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
             else:
                 self._transport.pause_reading()
+
+    def carry_on(self) -> None:
+        """The pause is over: give what had come already, and read again."""
+        if not self._is_closing:
+            self._catch_up()
 
     def hold(self) -> None:
         """Give no more frames for a while."""

@@ -32,6 +32,10 @@ SIMPLEST = {
     **dict.fromkeys(("max_wait_ms", "min_bytes", "max_bytes", "timeout_ms"), 0),
     **dict.fromkeys(("key", "group_id", "member_id"), "group"),
     **dict.fromkeys(("session_timeout_ms", "generation_id"), 10_000),
+    **dict.fromkeys(("producer_id", "producer_epoch"), 7),
+    **dict.fromkeys(("markers", "transactional_ids"), ()),
+    "transactional_id": "payments",
+    "is_committed": True,
     "broker_epoch": -1,
     "election_type": ElectionType.PREFERRED,
 }
