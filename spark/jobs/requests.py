@@ -30,12 +30,13 @@ def requests(trace: Trace) -> DataFrame:
 def by_request(counts: DataFrame) -> DataFrame:
     """With errors, and the outcome that was most frequent among them."""
     keys = ["run", "source", "destination", "request"]
+    usual = f.min_by("outcome", f.struct(-f.col("times"), "outcome"))  # of two the first by name
     failed = (
         counts.where("outcome != 'ok'")
         .groupBy(*keys, "outcome")
         .agg(f.sum("times").alias("times"))
         .groupBy(*keys)
-        .agg(f.sum("times").alias("errors"), f.max_by("outcome", "times").alias("usual_error"))
+        .agg(f.sum("times").alias("errors"), usual.alias("usual_error"))
     )
     return (
         counts.transform(spread(keys, LATENCY, "calls", BYTES))
