@@ -122,6 +122,7 @@ class Follower:
         self._root = root
         self._checkpoint = f"{folder}/checkpoint"
         self.kept = Kept(session, f"{folder}/kept")
+        self.desk = f"{folder}/desk"
         self.complaints: list[str] = []
 
     def take(self) -> None:

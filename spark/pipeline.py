@@ -13,7 +13,9 @@ from urllib.parse import unquote
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import StructType
 
+from spark.hadoop import literal
 from spark.jobs import (
     actors,
     audit,
@@ -75,6 +77,7 @@ class Tables:
 
     def __init__(self, session: SparkSession, folder: str) -> None:
         self._session = session
+        self._schemas: dict[str, StructType] = {}
         self.folder = folder
 
     def path(self, name: str) -> str:
@@ -83,23 +86,29 @@ class Tables:
 
     def table(self, name: str) -> DataFrame:
         """A table."""
-        return self._session.read.parquet(self.path(name))
+        return self._session.read.schema(self._schemas[name]).parquet(literal(self.path(name)))
+
+    def write(self, name: str, frame: DataFrame) -> None:
+        """A table, in place of an earlier one."""
+        self._schemas[name] = frame.schema  # or whoever reads it would have to guess
+        frame.write.mode("overwrite").parquet(self.path(name))
 
 
 def run_jobs(trace: Trace, folder: str, progress: Progress) -> Tables:
     """All jobs, each into a table of its own."""
     tables = Tables(trace.session, folder)
+    trace.desk = f"{folder}.desk"
     for number, (name, job) in enumerate(JOBS.items()):
         progress(name, number, len(JOBS))
-        insist(trace, partial(_write, trace, job, tables.path(name)))
+        insist(trace, partial(_write, trace, job, tables, name))
     progress("", len(JOBS), len(JOBS))
     return tables
 
 
-def _write(trace: Trace, job: Job, path: str) -> None:
-    """A table, in place of an earlier one."""
-    frame = trace.once(job) if job in KEPT else job(trace)
-    frame.write.mode("overwrite").parquet(path)
+def _write(trace: Trace, job: Job, tables: Tables, name: str) -> None:
+    tables.write(name, job(trace))
+    if job in KEPT:
+        trace.keep(job, tables.table(name))
 
 
 def insist(trace: Trace, work: Callable[[], None]) -> None:

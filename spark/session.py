@@ -25,6 +25,13 @@ INCUBATING: Final = (
     b"WARNING: Using incubator modules:"  # Spark asks for one, and Java tells people
 )
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1"
+# A report is a hundred queries, each compiled from Spark's own Java: half of its time went into
+# compiling well what runs once. Ten times as much must happen now before Java's second compiler
+# takes a method up. Nobody waits for a pause of the collector, so the one with the least work does.
+PATIENT_JAVA: Final = (
+    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000"
+    " -XX:Tier4CompileThreshold=100000 -XX:Tier4BackEdgeThreshold=400000 -XX:+UseParallelGC"
+)
 QUICK: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -71,7 +78,7 @@ def _options(master: str, host: str, *, ui: bool, quick: bool) -> dict[str, str]
     own = _sizes(master) | (QUICK if quick else {})
     return own | {
         "spark.driver.bindAddress": host,
-        "spark.driver.extraJavaOptions": f"{java} {QUICK_JAVA}" if quick else java,
+        "spark.driver.extraJavaOptions": f"{java} {QUICK_JAVA if quick else PATIENT_JAVA}",
         "spark.driver.host": host,
         "spark.sql.session.timeZone": "UTC",
         "spark.ui.enabled": str(ui).lower(),

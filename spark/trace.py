@@ -8,6 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property, reduce
 from typing import Any, Final, TypeVar
+from urllib.parse import unquote
 
 from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
@@ -62,6 +63,7 @@ LASTING: Final = (
     ReplicaRoleChanged,
     SessionChanged,
 )
+CRUMB: Final = 1_000  # rows: so many are read in the time that it takes to open a part
 SHOWN: Final = 3  # paths that are named for one reason
 SLICES: Final = 240  # of time, in charts: about so many
 WIDTHS_US: Final = tuple(
@@ -77,22 +79,29 @@ class Trace:
     """All that there is to be read."""
 
     def __init__(self, session: SparkSession, roots: Sequence[str]) -> None:
-        self.session = session
-        self.hadoop = Hadoop(session)
-        self.since_us: int | None = None
-        self.complaints: list[str] = []
-        self._parts: dict[str, list[Part]] = {}  # by root
-        self._merged: dict[str, frozenset[str]] = {}  # by root: parts that a merged one stands for
+        self._begin(session)
         self._bad: set[str] = set()
         self._versions: dict[str, set[int]] = defaultdict(set)  # by event
         self._rows: dict[str, int] = {}  # by path
-        self.counts: dict[str, int] = defaultdict(int)  # of events, by event
-        self._frames: dict[type[TraceEvent], DataFrame] = {}
-        self._once: dict[Callable[[Trace], Any], Any] = {}
         for root in self._expand(roots):
             self._find(root)
         if not any(self._parts.values()):
             raise NotATrace(f"there is no trace in {', '.join(roots)}: no part could be read")
+
+    def _begin(self, session: SparkSession) -> None:
+        """What there is before anything was found."""
+        self.session = session
+        self.hadoop = Hadoop(session)
+        self.since_us: int | None = None
+        self.complaints: list[str] = []
+        self.counts: dict[str, int] = defaultdict(int)  # of events, by event
+        self.desk: str | None = None  # a folder that is ours until we close
+        self._parts: dict[str, list[Part]] = {}  # by root
+        self._merged: dict[str, frozenset[str]] = {}  # by root: parts that a merged one stands for
+        self._frames: dict[type[TraceEvent], DataFrame] = {}
+        self._once: dict[Callable[[Trace], Any], Any] = {}
+        self._in_memory: list[DataFrame] = []
+        self._settled = 0  # tables on the desk
 
     @property
     def roots(self) -> tuple[str, ...]:
@@ -122,8 +131,9 @@ class Trace:
         """All that the trace says of one event."""
         if event not in self._frames:
             frame = self._read(event)
-            if event not in LARGE and self.has(event):
+            if event not in LARGE and self._is_crumbled(event):
                 frame = frame.persist(StorageLevel.MEMORY_AND_DISK)
+                self._in_memory.append(frame)
             self._frames[event] = frame
         return self._frames[event]
 
@@ -143,9 +153,28 @@ class Trace:
     def once(self, make: "Callable[[Trace], DataFrame]") -> DataFrame:
         """A table that several jobs stand on: made for the first, and kept for the others."""
         if make not in self._once:
-            self._once[make] = make(self).persist(StorageLevel.MEMORY_AND_DISK)
+            self._once[make] = self.settled(make(self))
         kept: DataFrame = self._once[make]
         return kept
+
+    def keep(self, make: "Callable[[Trace], DataFrame]", made: DataFrame) -> None:
+        """The same, made by somebody else."""
+        self._once[make] = made
+
+    def settled(self, frame: DataFrame) -> DataFrame:
+        """The same rows, worked out: whoever goes on from there carries no long plan along.
+
+        Spark looks at all of a plan at every step and again for each job. With a desk the rows lie
+        there as Parquet; without one they are kept in memory, once somebody asks for them.
+        """
+        if self.desk is None:
+            kept = frame.persist(StorageLevel.MEMORY_AND_DISK)
+            self._in_memory.append(kept)
+            return kept
+        self._settled += 1
+        path = f"{self.desk}/{self._settled:03}"
+        frame.write.mode("overwrite").parquet(path)
+        return self.session.read.schema(frame.schema).parquet(literal(path))
 
     def value(self, make: "Callable[[Trace], T]") -> T:
         """The same for what is no table."""
@@ -157,10 +186,21 @@ class Trace:
     @cached_property
     def spans(self) -> dict[str, tuple[int, int]]:
         """When each run began and ended, by its messages and by what is kept of it anyway."""
-        stamps = [self.events(event).select("run", "time_us") for event in self._telling()]
-        every = reduce(DataFrame.unionByName, stamps).transform(self.recent("time_us"))
-        ends = every.groupBy("run").agg(f.min("time_us"), f.max("time_us"))
-        found = {row[0]: (row[1], row[2]) for row in ends.collect()}
+        # One look at a single column of all tables; what a part's folder says is known here.
+        paths = [path for event in self._telling() for path in self._paths(event)]
+        reader = self.session.read.schema("time_us long").option("recursiveFileLookup", "true")
+        stamps = reader.parquet(*map(literal, paths))
+        ends = (
+            stamps.transform(self.recent("time_us"))
+            .groupBy("_metadata.file_path")
+            .agg(f.min("time_us"), f.max("time_us"))
+        )
+        found: dict[str, tuple[int, int]] = {}
+        runs = {_bare(part.path): part.run for part in self.parts}
+        for path, first, last in ends.collect():
+            run = runs[_bare(unquote(path))]
+            known = found.get(run, (first, last))
+            found[run] = min(known[0], first), max(known[1], last)
         if not found:
             raise NotATrace("there is nothing in this trace since then")
         return found
@@ -183,11 +223,12 @@ class Trace:
         return lambda frame: frame if since_us is None else frame.where(f.col(column) >= since_us)
 
     def close(self) -> None:
-        """Give the memory back."""
-        kept = [*self._frames.values(), *self._once.values()]
-        for each in kept:
-            if isinstance(each, DataFrame):
-                each.unpersist()
+        """Give the memory back, and clear the desk."""
+        for each in self._in_memory:
+            each.unpersist()
+        self._in_memory.clear()
+        if self.desk is not None:
+            self.hadoop.remove(self.desk)
         self._frames.clear()
         self._once.clear()
         self.__dict__.pop("spans", None)
@@ -258,18 +299,11 @@ class Trace:
     def _read(self, event: type[TraceEvent]) -> DataFrame:
         schema = schema_of(event)
         frames = []
-        for root, parts in self._parts.items():
-            mine = [part.path for part in parts if part.event == event.__name__]
-            if not mine:
-                continue
-            table = f"{root}/{event.__name__}"
-            reader = self.session.read.schema(schema)
-            is_whole = not any(path.startswith(f"{table}/") for path in self._bad)
-            # One folder is listed by Spark itself, faster than so many names are passed to it.
-            if is_whole and not self._merged[root]:
-                frames.append(reader.parquet(literal(table)))
-            else:
-                frames.append(reader.option("basePath", table).parquet(*map(literal, mine)))
+        for root in self._parts:
+            paths = self._paths(event, root)
+            if paths:
+                reader = self.session.read.schema(schema).option("basePath", _table(root, event))
+                frames.append(reader.parquet(*map(literal, paths)))
         if not frames:
             return self.session.createDataFrame([], schema)
         frame = reduce(DataFrame.unionByName, frames)
@@ -277,11 +311,31 @@ class Trace:
             frame = frame.na.fill("").na.fill(0).na.fill(False)
         return frame if event in LASTING else self._since(frame)
 
+    def _paths(self, event: type[TraceEvent], *roots: str) -> list[str]:
+        """Where to read an event: its folders, or all of its parts where not all are to be read."""
+        found: list[str] = []
+        for root in roots or self._parts:
+            table = _table(root, event)
+            mine = [part.path for part in self._parts[root] if part.event == event.__name__]
+            is_whole = not any(path.startswith(f"{table}/") for path in self._bad)
+            # One folder is listed by Spark itself, faster than so many names are passed to it.
+            found += [table] if mine and is_whole and not self._merged[root] else mine
+        return found
+
+    def _is_crumbled(self, event: type[TraceEvent]) -> bool:
+        """Whether it lies in so many small parts that to open them costs more than their rows."""
+        parts = sum(part.event == event.__name__ for part in self.parts)
+        return self.counts.get(event.__name__, 0) < parts * CRUMB
+
     def _since(self, frame: DataFrame) -> DataFrame:
         if self.since_us is None:
             return frame
         hour = f.date_format(f.timestamp_micros(f.lit(self.since_us)), "yyyy-MM-dd'T'HH")
         return frame.where(f.col("hour") >= hour).transform(self.recent("time_us"))
+
+
+def _table(root: str, event: type[TraceEvent]) -> str:
+    return f"{root}/{event.__name__}"
 
 
 def same_file(one: str, other: str) -> bool:

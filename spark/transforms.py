@@ -4,7 +4,8 @@ Rule: a step is a pure DataFrame -> DataFrame; what it is told first, it is told
 closure. Durations are microseconds and never negative: a clock may have jumped.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import reduce
 from typing import Final
 
 from pyspark.sql import Column, DataFrame, Window
@@ -15,6 +16,58 @@ Step = Callable[[DataFrame], DataFrame]
 PARTITION: Final = ("run", "topic", "partition")
 PERCENTILES: Final = {"p50": 0.5, "p95": 0.95, "p99": 0.99}
 EXACT_BITS: Final = 9  # values below 1,024 are kept as they are, others to a part in 512
+
+
+def united(frames: Iterable[DataFrame]) -> DataFrame:
+    """One below the other; what one lacks is null there."""
+    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
+
+
+def ordered(*columns: str | Column) -> Step:
+    """The rows of a table, in their order, in one part.
+
+    To sort what is in many parts, Spark would do all that comes before twice: once to find bounds.
+    """
+    return lambda frame: frame.repartition(1).sortWithinPartitions(*columns)
+
+
+def nearest(
+    marks: DataFrame,
+    keys: Sequence[str],
+    at: str,
+    says: str,
+    *,
+    later: bool = False,
+    inclusive: bool = True,
+) -> Step:
+    """With what the last mark says that came before a row, or with it; or the first mark after it.
+
+    Marks have the keys, the time under the name `at`, and what they say, which becomes a struct.
+    All go by in the order of time, once: no row meets every mark, however many there are.
+    """
+    told = marks.select(
+        *keys,
+        at,
+        f.lit(False).alias("is_row"),
+        f.struct(*(each for each in marks.columns if each not in {*keys, at})).alias(says),
+    )
+    time = f.desc(at) if later else f.asc(at)
+    first = f.asc("is_row") if inclusive else f.desc("is_row")  # of those at one moment
+    so_far = (
+        Window.partitionBy(*keys)
+        .orderBy(time, first)
+        .rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    )
+
+    def step(frame: DataFrame) -> DataFrame:
+        return (
+            united([frame.withColumn("is_row", f.lit(True)), told])
+            .withColumn(says, f.last(says, ignorenulls=True).over(so_far))
+            .where("is_row")
+            .drop("is_row")
+        )
+
+    return step
 
 
 def rounded(value: str) -> Column:

@@ -7,14 +7,12 @@ the report. High watermarks are too many to be kept: that one promise only the r
 import argparse
 import json
 import sys
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import cached_property, reduce
 from threading import Event
 from typing import Any, Final
 from zlib import crc32
 
-from pyspark import StorageLevel
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as f
 
@@ -40,23 +38,19 @@ class Watched(Trace):
     """A trace as far as it has been taken; the jobs see no difference."""
 
     def __init__(self, session: SparkSession, root: str, follower: Follower) -> None:
-        self.session = session
-        self.hadoop = Hadoop(session)
-        self.since_us = None
+        self._begin(session)
         self.complaints = list(follower.complaints)
+        self.desk = follower.desk
         self._parts = {root: []}
-        self._frames: dict[type[TraceEvent], DataFrame] = {}
         self._kept = follower.kept
         tally = self._kept.all(TALLY)
         self._tally = [] if tally is None else tally.transform(add_tally).collect()
-        self.counts: dict[str, int] = Counter()
         for row in self._tally:
             self.counts[row.table] += row.events
-        self._once: dict[Callable[[Trace], Any], Any] = {}
         for make, (name, merge) in COUNTED.items():
             frame = self._kept.all(name)
             if frame is not None:
-                self._once[make] = frame.transform(merge).persist(StorageLevel.MEMORY_AND_DISK)
+                self.keep(make, self.settled(frame.transform(merge)))
 
     def has(self, event: type[TraceEvent]) -> bool:
         """Whether an event happened at all."""
@@ -96,13 +90,7 @@ class Watched(Trace):
     @cached_property
     def _facts(self) -> DataFrame | None:
         frame = self._kept.all(FACTS)
-        return None if frame is None else frame.persist(StorageLevel.MEMORY_AND_DISK)
-
-    def close(self) -> None:
-        """Give the memory back."""
-        super().close()
-        if self._facts is not None:
-            self._facts.unpersist()
+        return None if frame is None else self.settled(frame)
 
 
 class LiveTables(Tables):

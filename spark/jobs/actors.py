@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark.trace import Trace
-from spark.transforms import Step, counted, kind_of, spread, with_bin
+from spark.transforms import Step, counted, kind_of, ordered, spread, with_bin
 from wire.trace import MessageHandled
 
 KEYS = ("run", "node", "actor", "message")
@@ -30,7 +30,7 @@ def by_kind(counts: DataFrame) -> DataFrame:
     return (
         counts.withColumn("kind", kind_of("actor"))
         .transform(spread(("run", "kind", "message"), MEASURES, "messages"))
-        .orderBy("run", f.desc("handle_total_us"), "kind", "message")
+        .transform(ordered("run", f.desc("handle_total_us"), "kind", "message"))
     )
 
 
@@ -41,9 +41,8 @@ def busiest(trace: Trace) -> DataFrame:
 
 def by_actor(counts: DataFrame) -> DataFrame:
     """Percentiles by actor, the busiest first."""
-    return counts.transform(spread(("run", "node", "actor"), MEASURES, "messages")).orderBy(
-        "run", f.desc("handle_total_us"), "actor"
-    )
+    busy = counts.transform(spread(("run", "node", "actor"), MEASURES, "messages"))
+    return busy.transform(ordered("run", f.desc("handle_total_us"), "actor"))
 
 
 def mailboxes(trace: Trace) -> DataFrame:
@@ -67,7 +66,7 @@ def depths(width_us: int) -> Step:
                 f.max("queue_us").alias("longest_wait_us"),
                 (f.sum("handle_us") / width_us).alias("busy"),
             )
-            .orderBy("run", "actor", "bin_us")
+            .transform(ordered("run", "actor", "bin_us"))
         )
 
     return step

@@ -10,9 +10,9 @@ from typing import Final
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark.jobs.shared import appended, united
+from spark.jobs.shared import appended
 from spark.trace import Trace
-from spark.transforms import PARTITION, Step
+from spark.transforms import PARTITION, Step, ordered, united
 from wire.trace import (
     BrokerRegistered,
     ControllerElected,
@@ -59,7 +59,7 @@ Check = Callable[[Trace], DataFrame]
 def audit(trace: Trace) -> DataFrame:
     """All findings."""
     findings = united([check(trace) for check in CHECKS]).transform(trace.recent("time_us"))
-    return findings.orderBy("run", "invariant", "time_us", "id")
+    return findings.transform(ordered("run", "invariant", "time_us", "id"))
 
 
 def found(invariant: str, detail: Column, *where: str) -> Step:

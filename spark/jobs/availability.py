@@ -5,7 +5,7 @@ leader takes its place, or the same one goes on; not from when the controller no
 under-replicated as Kafka counts: from the change of the ISR on. A planned handover is no gap.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.jobs.incidents import incidents
@@ -15,11 +15,19 @@ from spark.jobs.shared import (
     merged,
     replica_sets,
     run_ends,
-    united,
     without_burials,
 )
-from spark.trace import DAY_US, Trace
-from spark.transforms import PARTITION, Step, bin_of, lasting, with_next
+from spark.trace import Trace
+from spark.transforms import (
+    PARTITION,
+    Step,
+    bin_of,
+    lasting,
+    nearest,
+    ordered,
+    united,
+    with_next,
+)
 from wire.trace import LeaderElected, PartitionStateChanged, ReplicaLeftIsr, ReplicaRoleChanged
 
 LEADERLESS = "leaderless"
@@ -30,14 +38,14 @@ ANYBODY = "\n"  # in place of a node: no node has such a name
 def windows(trace: Trace) -> DataFrame:
     """Every window, with the incident that it began with."""
     ends = by_run(trace, trace.value(run_ends), "end_us")
-    leaders = leaderships(trace).transform(without_leader(trace.once(absences), ends, trace.bin_us))
+    leaders = leaderships(trace).transform(without_leader(trace.once(absences), ends))
     replicas = trace.once(replica_sets).transform(under_replicated(ends))
     return (
         united([leaders, replicas])
         .transform(trace.recent("to_us"))
         .transform(because_of(trace.once(incidents)))
         .withColumn("duration_us", lasting("from_us", "to_us"))
-        .orderBy("run", "from_us", "topic", "partition", "kind")
+        .transform(ordered("run", "from_us", "topic", "partition", "kind"))
     )
 
 
@@ -59,29 +67,20 @@ def leaderships(trace: Trace) -> DataFrame:
     )
 
 
-def without_leader(absences: DataFrame, ends: DataFrame, width_us: int = DAY_US) -> Step:
+def without_leader(absences: DataFrame, ends: DataFrame) -> Step:
     """The windows in which nobody leads: nobody is elected, or who is has gone."""
 
     def step(leaderships: DataFrame) -> DataFrame:
-        spans = (
+        return (
             leaderships.transform(with_next(PARTITION, ["time_us"], ["time_us", "id"]))
             .where(f.col("node").isNotNull())
             .join(f.broadcast(ends), "run")
             .withColumn("until_us", f.least(f.coalesce("next_time_us", "end_us"), "end_us"))
+            .where("time_us < until_us")
             .withColumn(
                 "is_open", f.coalesce(f.col("next_time_us") >= f.col("end_us"), f.lit(True))
             )
-        )
-        nobody = spans.where("node = ''").select(
-            *PARTITION,
-            f.lit(None).cast("string").alias("lost"),
-            f.col("time_us").alias("from_us"),
-            f.col("until_us").alias("to_us"),
-            "is_open",
-        )
-        return (
-            united([spans.transform(deserted(absences, ends, width_us)), nobody])
-            .where("from_us < to_us")
+            .transform(deserted(absences))
             .transform(merged_open(PARTITION))
             .withColumn("kind", f.lit(LEADERLESS))
         )
@@ -89,39 +88,43 @@ def without_leader(absences: DataFrame, ends: DataFrame, width_us: int = DAY_US)
     return step
 
 
-def deserted(absences: DataFrame, ends: DataFrame, width_us: int) -> Step:
+def deserted(absences: DataFrame) -> Step:
     """What was left of leaderships when the leader had gone, or while it stood still.
 
-    Leaderships and absences meet slice by slice: in a long run there are many of both.
+    All of it, where nobody leads. A node's absences are numbered, so a leadership knows which of
+    them it met without meeting the others.
     """
-    wide, no_end = f.lit(width_us), f.lit(2**62)
-    first = f.least(f.coalesce("up_us", "end_us"), "end_us")
-    later = f.greatest("time_us", "down_us")
+    numbers = absences.transform(numbered)
+    marks = numbers.select("run", "node", "which", "first", f.col("down_us").alias("time_us"))
+    by_then = marks.withColumnRenamed("time_us", "until_us")
+    nobody, no_end = f.col("node") == "", f.lit(2**62)
     back_us = f.when(f.col("state") == "paused", f.coalesce("up_us", no_end)).otherwise(no_end)
-
-    def slices(start: str, end: Column) -> Column:
-        return f.explode(f.sequence(bin_of(start, width_us), end - f.pmod(end, wide), wide))
-
-    away = (
-        absences.select("run", "node", "state", "down_us", "up_us")
-        .join(f.broadcast(ends), "run")
-        .where("down_us < end_us")
-        .withColumn("slice", slices("down_us", first))
-        .drop("end_us")
-    )
-    return lambda spans: (
-        spans.where("node != '' and time_us < until_us")
-        .withColumn("slice", slices("time_us", f.col("until_us")))
-        .join(f.broadcast(away), ["run", "node", "slice"])
-        .where("down_us < until_us and coalesce(up_us > time_us, true)")
-        .where(f.col("slice") == later - f.pmod(later, wide))  # and not again in the next slice
+    from_which = f.coalesce("begun.first", f.lit(1))
+    to_which = f.coalesce("ended.which", f.lit(0))
+    met = f.when(from_which <= to_which, f.sequence(from_which, to_which))
+    away = numbers.select("run", "node", "which", "state", "down_us", "up_us")
+    return lambda leaderships: (
+        leaderships.transform(nearest(marks, ("run", "node"), "time_us", "begun"))
+        .transform(nearest(by_then, ("run", "node"), "until_us", "ended", inclusive=False))
+        .withColumn("which", f.explode_outer(met))
+        .join(away, ["run", "node", "which"], "left")
+        .where(nobody | (f.col("down_us").isNotNull() & f.expr("coalesce(up_us > time_us, true)")))
         .select(
             *PARTITION,
-            f.col("node").alias("lost"),
-            later.alias("from_us"),
+            f.when(~nobody, f.col("node")).alias("lost"),
+            f.greatest("time_us", "down_us").alias("from_us"),
             f.least("until_us", back_us).alias("to_us"),
             (f.col("is_open") & (back_us >= f.col("until_us"))).alias("is_open"),
         )
+    )
+
+
+def numbered(absences: DataFrame) -> DataFrame:
+    """Each node's absences in their order; with the first of those that end together."""
+    in_order = Window.partitionBy("run", "node").orderBy("down_us", "id")
+    together = Window.partitionBy("run", "node", "up_us")
+    return absences.withColumn("which", f.row_number().over(in_order)).withColumn(
+        "first", f.min("which").over(together)
     )
 
 
@@ -205,7 +208,9 @@ def by_partition(windows: DataFrame) -> DataFrame:
     return (
         windows.groupBy(*PARTITION)
         .agg(*columns)
-        .orderBy("run", f.desc("leaderless_us"), f.desc("under_replicated_us"), *PARTITION[1:])
+        .transform(
+            ordered("run", f.desc("leaderless_us"), f.desc("under_replicated_us"), *PARTITION[1:])
+        )
     )
 
 
@@ -234,7 +239,7 @@ def counted_over_time(width_us: int) -> Step:
             .agg(*(f.coalesce(f.sum(each), f.lit(0)).alias(each) for each in ("began", "ended")))
             .withColumn("after", f.sum(f.col("began") - f.col("ended")).over(so_far))
             .withColumn("partitions", f.col("after") + f.col("ended"))
-            .orderBy("run", "kind", "bin_us")
+            .transform(ordered("run", "kind", "bin_us"))
         )
 
     return step

@@ -12,9 +12,9 @@ from pyspark.sql import functions as f
 
 from spark.jobs.availability import LEADERLESS, windows
 from spark.jobs.incidents import incidents
-from spark.jobs.shared import appended, control_messages, united
+from spark.jobs.shared import appended, control_messages
 from spark.trace import Trace
-from spark.transforms import Step, broker_of
+from spark.transforms import Step, broker_of, nearest, ordered, united
 from wire.trace import (
     BrokersChanged,
     CallFinished,
@@ -43,18 +43,35 @@ MOMENTS: Final = (
 
 def budgets(trace: Trace) -> DataFrame:
     """A row an incident."""
-    hit = trace.once(incidents).transform(with_reaction(trace))
+    hit, roots = trace.once(reacted), trace.once(causes)
+    control = trace.once(control_messages)
     return (
-        hit.transform(joined(begun(trace.once(control_messages))))
+        hit.transform(joined(control.transform(among(roots, "id")).transform(begun)))
         .transform(with_watch(trace.events(WatchFired)))
-        .transform(joined(elected(trace.events(LeaderElected), trace.events(ReplicaLeftIsr))))
-        .transform(joined(written(trace.events(KeeperOperation))))
-        .transform(joined(told(trace, trace.once(reactions))))
+        .transform(joined(elected(trace, roots)))
+        .transform(joined(trace.events(KeeperOperation).transform(among(roots)).transform(written)))
+        .transform(joined(told(trace, roots)))
         .transform(joined(serving(trace)))
         .transform(joined(produced(trace)))
         .transform(with_windows(trace.once(windows)))
-        .orderBy("run", "incident")
+        .transform(ordered("run", "incident"))
     )
+
+
+def reacted(trace: Trace) -> DataFrame:
+    """Each incident with the controller's reaction to it."""
+    return trace.once(incidents).transform(with_reaction(reactions(trace)))
+
+
+def causes(trace: Trace) -> DataFrame:
+    """The messages that were reactions: as few as there are incidents."""
+    return trace.once(reacted).where("cause is not null").select("run", "cause").distinct()
+
+
+def among(roots: DataFrame, cause: str = "cause") -> Step:
+    """Only what has one of these causes; or is one of them."""
+    few = f.broadcast(roots.withColumnRenamed("cause", cause))
+    return lambda frame: frame.join(few, ["run", cause], "left_semi")
 
 
 def reactions(trace: Trace) -> DataFrame:
@@ -105,32 +122,33 @@ def handovers(trace: Trace) -> DataFrame:
     )
 
 
-def with_reaction(trace: Trace) -> Step:
-    """The first reaction after an incident and before the next one of the same target."""
-    known = trace.once(reactions).withColumnRenamed("time_us", "reacted_us")
+def with_reaction(reactions: DataFrame) -> Step:
+    """The first reaction after an incident and before the next one of the same target.
+
+    Who leaves is not named when its leaderships are moved: there the first of any node counts.
+    """
+    stamp = ("run", f.col("time_us"), f.col("time_us").alias("us"), "node", "cause", "reaction")
+    named = reactions.where("target is not null").select(*stamp, "target")
+    moved = reactions.where("target is null").select(*stamp)
+    is_leaving = f.col("what").isin("shutdown", "shut-down")
+    choices = f.array(f.col("by_name"), f.when(is_leaving, f.col("by_move")))
+    of_it = f.filter(choices, lambda each: each["us"] < f.col("until_us"))
 
     def step(incidents: DataFrame) -> DataFrame:
-        same = f.col("i.target") == f.col("r.target")
-        leaving = f.col("r.target").isNull() & f.col("i.what").isin("shutdown", "shut-down")
-        is_of_it = (
-            (f.col("i.run") == f.col("r.run"))
-            & (same | leaving)
-            & (f.col("r.reacted_us") >= f.col("i.time_us"))
-            & (f.col("r.reacted_us") < f.col("i.until_us"))
-        )
-        row = f.struct("reacted_us", "r.node", "r.cause", "r.reaction")
         return (
-            incidents.alias("i")
-            .join(f.broadcast(known).alias("r"), is_of_it, "left")
-            .groupBy(*(f.col(f"i.{name}") for name in incidents.columns))
-            .agg(f.min_by(row, "reacted_us").alias("first"))
-            .select(
-                *(name for name in incidents.columns if name not in {"id", "end_us"}),
-                f.col("first.reacted_us"),
-                f.col("first.node").alias("controller"),
-                f.col("first.cause").alias("cause"),
-                f.col("first.reaction").alias("reaction"),
+            incidents.drop("id", "end_us")
+            .transform(nearest(named, ("run", "target"), "time_us", "by_name", later=True))
+            .transform(nearest(moved, ("run",), "time_us", "by_move", later=True))
+            .withColumn("first", f.array_min(of_it))
+            .withColumns(
+                {
+                    "reacted_us": f.col("first.us"),
+                    "controller": f.col("first.node"),
+                    "cause": f.col("first.cause"),
+                    "reaction": f.col("first.reaction"),
+                }
             )
+            .drop("by_name", "by_move", "first")
         )
 
     return step
@@ -144,24 +162,18 @@ def joined(parts: DataFrame) -> Step:
 def with_watch(fired: DataFrame) -> Step:
     """When ZooKeeper told the controller that reacted: the last watch before it began."""
     told = fired.where(f.col("path").isin(*WATCHED)).select(
-        "run", f.col("node").alias("controller"), f.col("time_us").alias("fired_us")
+        "run",
+        f.col("node").alias("controller"),
+        f.col("time_us").alias("seen_us"),
+        f.col("time_us").alias("us"),
     )
-    until_us = f.coalesce("i.begun_us", "i.reacted_us")
-
-    def step(frame: DataFrame) -> DataFrame:
-        is_of_it = (
-            (f.col("i.run") == f.col("w.run"))
-            & (f.col("i.controller") == f.col("w.controller"))
-            & f.col("w.fired_us").between(f.col("i.time_us"), until_us)
-        )
-        return (
-            frame.alias("i")
-            .join(f.broadcast(told).alias("w"), is_of_it, "left")
-            .groupBy(*(f.col(f"i.{name}") for name in frame.columns))
-            .agg(f.max("w.fired_us").alias("watch_us"))
-        )
-
-    return step
+    is_of_it = f.col("watch.us") >= f.col("time_us")
+    return lambda frame: (
+        frame.withColumn("seen_us", f.coalesce("begun_us", "reacted_us"))
+        .transform(nearest(told, ("run", "controller"), "seen_us", "watch"))
+        .withColumn("watch_us", f.when(is_of_it, f.col("watch.us")))
+        .drop("seen_us", "watch")
+    )
 
 
 def begun(messages: DataFrame) -> DataFrame:
@@ -171,8 +183,10 @@ def begun(messages: DataFrame) -> DataFrame:
     )
 
 
-def elected(leaders: DataFrame, left: DataFrame) -> DataFrame:
+def elected(trace: Trace, roots: DataFrame) -> DataFrame:
     """Leaders that an event elected, and replicas that it took out of their ISR."""
+    leaders = trace.events(LeaderElected).transform(among(roots))
+    left = trace.events(ReplicaLeftIsr).transform(among(roots))
     one = leaders.groupBy("run", "cause").agg(
         f.count("*").alias("elections"),
         f.sum(f.col("is_unclean").cast("int")).alias("unclean"),
@@ -196,19 +210,16 @@ def written(operations: DataFrame) -> DataFrame:
     )
 
 
-def told(trace: Trace, reactions: DataFrame) -> DataFrame:
+def told(trace: Trace, roots: DataFrame) -> DataFrame:
     """When the last broker had been told what an event decided, and how many were."""
-    roots = reactions.select("run", "cause").distinct()
     calls = (
         trace.events(CallFinished)
         .where(f.col("request").isin(*TOLD) & (f.col("outcome") == "ok"))
         .select("run", f.col("cause").alias("id"), "destination", "time_us")
     )
     return (
-        trace.once(control_messages)
-        .where(f.col("actor").contains("/channel-"))  # a timer's message is another matter
-        .select("run", "id", f.col("cause").alias("parent"))
-        .transform(descended(roots, HOPS))
+        trace.once(sends)
+        .transform(descended(roots, HOPS, trace.settled))
         .join(calls, ["run", "id"])
         .groupBy("run", "cause")
         .agg(
@@ -218,28 +229,36 @@ def told(trace: Trace, reactions: DataFrame) -> DataFrame:
     )
 
 
-def descended(roots: DataFrame, hops: int) -> Step:
+def sends(trace: Trace) -> DataFrame:
+    """What channels handled, and why; a timer's message is another matter."""
+    return (
+        trace.once(control_messages)
+        .where(f.col("actor").contains("/channel-"))
+        .select("run", "id", f.col("cause").alias("parent"))
+    )
+
+
+def descended(roots: DataFrame, hops: int, settled: Step = lambda frame: frame) -> Step:
     """The messages that some causes led to, each with the cause at its chain's end."""
 
     def step(messages: DataFrame) -> DataFrame:
         found = roots.select("run", f.col("cause").alias("id"), "cause")
         every = [found]
         for _ in range(hops):
-            above = f.broadcast(found.withColumnRenamed("id", "parent"))
-            found = messages.join(above, ["run", "parent"]).select("run", "id", "cause")
+            above = found.withColumnRenamed("id", "parent")
+            found = settled(messages.join(above, ["run", "parent"]).select("run", "id", "cause"))
             every.append(found)
         return united(every)
 
     return step
 
 
-def elections_of(trace: Trace) -> DataFrame:
+def elections(trace: Trace) -> DataFrame:
     """The partitions that reactions elected leaders for."""
-    roots = trace.once(reactions).select("run", "cause").distinct()
     return (
         trace.events(LeaderElected)
         .where("leader >= 0")
-        .join(f.broadcast(roots), ["run", "cause"])
+        .transform(among(trace.once(causes)))
         .select("run", "cause", "topic", "partition", "leader_epoch", "time_us")
     )
 
@@ -253,7 +272,7 @@ def serving(trace: Trace) -> DataFrame:
     )
     keys = ["run", "topic", "partition", "leader_epoch"]
     return (
-        elections_of(trace)
+        trace.once(elections)
         .join(took, keys)
         .groupBy("run", "cause")
         .agg(f.max("took_us").alias("serving_us"))
@@ -269,7 +288,7 @@ def produced(trace: Trace) -> DataFrame:
     )
     first: Column = f.col("first_us")
     return (
-        elections_of(trace)
+        trace.once(elections)
         .join(leaders, ["run", "topic", "partition"])
         .where("epoch = leader_epoch")
         .groupBy("run", "cause")

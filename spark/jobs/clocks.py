@@ -9,8 +9,8 @@ from typing import Final
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark.jobs.shared import united
 from spark.trace import LASTING, Trace
+from spark.transforms import ordered, united
 
 ORIGIN_BITS: Final = 40  # of an id: below, the number; above, which process
 BACK_US: Final = 1_000_000
@@ -31,7 +31,7 @@ def set_back(stamps: DataFrame) -> DataFrame:
         .withColumn("before_us", f.lag("time_us").over(in_order))
         .where(f.col("before_us") - f.col("time_us") > BACK_US)
         .select("run", "node", "id", "before_us", "time_us")
-        .orderBy("run", "id")
+        .transform(ordered("run", "id"))
     )
 
 

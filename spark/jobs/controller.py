@@ -4,12 +4,12 @@ Rule: a reign lasts until it is resigned, until its broker is gone, until the ne
 until the run is over, whatever comes first.
 """
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.jobs.shared import absences, by_run, control_messages, run_ends
 from spark.trace import Trace
-from spark.transforms import Step
+from spark.transforms import Step, nearest, ordered
 from wire.trace import (
     ControllerElected,
     ControllerResigned,
@@ -37,26 +37,20 @@ def epochs(trace: Trace) -> DataFrame:
         .transform(with_ends(resigned, trace.once(absences), ends))
         .transform(trace.recent("ended_us"))
         .join(steps, ["run", "controller_epoch"], "left")
-        .orderBy("run", "controller_epoch", "elected_us")
+        .transform(ordered("run", "controller_epoch", "elected_us"))
     )
 
 
 def with_ends(resigned: DataFrame, absences: DataFrame, ends: DataFrame) -> Step:
     """When each reign ended, and how."""
     in_order = Window.partitionBy("run").orderBy("controller_epoch", "time_us")
-    keys = ["run", "controller_epoch", "broker", "node", "id", "cause", "time_us", "next_us"]
+    away = absences.select("run", "node", f.col("down_us").alias("time_us"), "down_us", "state")
 
     def step(elected: DataFrame) -> DataFrame:
-        away = absences.select("run", "node", "down_us", "state")
-        gone = (
-            elected.withColumn("next_us", f.lead("time_us").over(in_order))
-            .join(f.broadcast(away), ["run", "node"], "left")
-            .groupBy(*keys)
-            .agg(f.min_by(f.struct("down_us", "state"), _after("down_us")).alias("first"))
-            .withColumn("gone", f.when(f.col("first.down_us") >= f.col("time_us"), f.col("first")))
-        )
         named = (
-            gone.join(f.broadcast(resigned), ["run", "controller_epoch"], "left")
+            elected.withColumn("next_us", f.lead("time_us").over(in_order))
+            .transform(nearest(away, ("run", "node"), "time_us", "gone", later=True))
+            .join(f.broadcast(resigned), ["run", "controller_epoch"], "left")
             .join(f.broadcast(ends), "run")
             .where("time_us <= end_us")
         )
@@ -93,11 +87,6 @@ def with_ends(resigned: DataFrame, absences: DataFrame, ends: DataFrame) -> Step
     return step
 
 
-def _after(column: str) -> Column:
-    """Orders what came after the election; what came before is null, and passed over."""
-    return f.when(f.col(column) >= f.col("time_us"), f.col(column))
-
-
 def events(trace: Trace) -> DataFrame:
     """A row for each event that a controller handled: its wait, its work, and what came of it."""
     return (
@@ -105,7 +94,7 @@ def events(trace: Trace) -> DataFrame:
         .where(f.col("actor").endswith("/controller"))
         .transform(with_effects(trace.events(LeaderElected), trace.events(ReplicaLeftIsr)))
         .transform(in_epochs(trace.once(epochs)))
-        .orderBy("run", "time_us", "id")
+        .transform(ordered("run", "time_us", "id"))
     )
 
 
@@ -119,8 +108,8 @@ def with_effects(elected: DataFrame, left: DataFrame) -> Step:
     def step(messages: DataFrame) -> DataFrame:
         return (
             messages.drop("hour")
-            .join(f.broadcast(effects(elected, "elections")), ["run", "id"], "left")
-            .join(f.broadcast(effects(left, "left_isr")), ["run", "id"], "left")
+            .join(effects(elected, "elections"), ["run", "id"], "left")
+            .join(effects(left, "left_isr"), ["run", "id"], "left")
             .na.fill(0, ["elections", "left_isr"])
         )
 
@@ -128,31 +117,29 @@ def with_effects(elected: DataFrame, left: DataFrame) -> Step:
 
 
 def in_epochs(epochs: DataFrame) -> Step:
-    """With the epoch that its broker held then, if any."""
-    reigns = epochs.select("run", "node", "controller_epoch", "elected_us", "ended_us", "cause")
+    """With the epoch that its broker held then, if any.
 
-    def step(messages: DataFrame) -> DataFrame:
-        # The event that won the election is of the epoch, though it began before.
-        is_in = (
-            (f.col("m.run") == f.col("e.run"))
-            & (f.col("m.node") == f.col("e.node"))
-            & (
-                f.col("m.time_us").between(f.col("e.elected_us"), f.col("e.ended_us"))
-                | (f.col("m.id") == f.col("e.cause"))
-            )
-        )
-        return (
-            messages.alias("m")
-            .join(f.broadcast(reigns).alias("e"), is_in, "left")
-            .select("m.*", "e.controller_epoch")
-        )
-
-    return step
+    The event that won the election is of the epoch, though it began before.
+    """
+    reigns = epochs.select(
+        "run", "node", f.col("elected_us").alias("time_us"), "controller_epoch", "ended_us"
+    )
+    wins = epochs.select(
+        "run", f.col("cause").alias("id"), f.col("controller_epoch").alias("won")
+    ).dropDuplicates(["run", "id"])
+    held = f.when(f.col("time_us") <= f.col("reign.ended_us"), f.col("reign.controller_epoch"))
+    return lambda messages: (
+        messages.transform(nearest(reigns, ("run", "node"), "time_us", "reign"))
+        .join(f.broadcast(wins), ["run", "id"], "left")
+        .withColumn("controller_epoch", f.coalesce("won", held))
+        .drop("reign", "won")
+    )
 
 
 def failovers(trace: Trace) -> DataFrame:
     """Each step of taking office, in its order."""
-    return trace.events(FailoverStep).transform(with_begin).orderBy("run", "controller_epoch", "id")
+    steps = trace.events(FailoverStep).transform(with_begin)
+    return steps.transform(ordered("run", "controller_epoch", "id"))
 
 
 def with_begin(steps: DataFrame) -> DataFrame:

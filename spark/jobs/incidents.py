@@ -7,9 +7,9 @@ stranger, or a session that was lost without any of these. Its number counts the
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
-from spark.jobs.shared import LEAVING, by_run, run_ends, united
+from spark.jobs.shared import LEAVING, by_run, run_ends
 from spark.trace import Trace
-from spark.transforms import Step
+from spark.transforms import Step, nearest, ordered, united
 from wire.trace import (
     BrokerStateChanged,
     FaultHealed,
@@ -32,39 +32,46 @@ def incidents(trace: Trace) -> DataFrame:
     left = trace.events(BrokerStateChanged).where(f.col("state") == LEAVING)
     stopped = trace.events(NodeStopped).where("reason != 'stopped'")
     expired = trace.events(SessionChanged).where("state = 'expired'")
-    others = united(
+    of_node = f.col("node").alias("target")
+    unexplained = united(
         [
-            left.select(*stamp, f.lit("shutdown").alias("what"), f.col("node").alias("target")),
-            stopped.select(
-                *stamp, f.col("reason").alias("what"), f.col("node").alias("target")
-            ).transform(unlike(faults, CLOSE_US)),
-            expired.select(
-                *stamp, f.lit("session lost").alias("what"), f.col("node").alias("target")
-            ).transform(unlike(faults, WAKE_US)),
+            stopped.select(*stamp, f.col("reason").alias("what"), of_node).transform(
+                explained_within(CLOSE_US)
+            ),
+            expired.select(*stamp, f.lit("session lost").alias("what"), of_node).transform(
+                explained_within(WAKE_US)
+            ),
         ]
-    )
+    ).transform(unlike(faults))
+    shutdowns = left.select(*stamp, f.lit("shutdown").alias("what"), of_node)
     ends = by_run(trace, trace.value(run_ends), "end_us")
     return (
-        united([faults, others])
+        united([faults, shutdowns, unexplained])
         .join(f.broadcast(ends), "run")
         .where("time_us < end_us")
         .transform(numbered)
         .transform(trace.recent("time_us"))
         .transform(mended(trace.events(FaultHealed), trace.events(NodeStarted)))
+        .transform(ordered("run", "incident"))
     )
 
 
-def unlike(faults: DataFrame, within_us: int) -> Step:
-    """Only what no fault of the same node explains."""
-    known = faults.select("run", "target", f.col("time_us").alias("fault_us"))
+def explained_within(us: int) -> Step:
+    """For so long a fault explains what happens to its node."""
+    return lambda frame: frame.withColumn("within_us", f.lit(us))
+
+
+def unlike(faults: DataFrame) -> Step:
+    """Only what no fault of the same node explains: none came at most `within_us` before."""
+    known = faults.select("run", "target", "time_us", f.col("time_us").alias("us"))
+    since_us = f.col("time_us") - f.col("fault.us")
 
     def step(frame: DataFrame) -> DataFrame:
-        is_explained = (
-            (f.col("e.run") == f.col("k.run"))
-            & (f.col("e.target") == f.col("k.target"))
-            & f.col("e.time_us").between(f.col("k.fault_us"), f.col("k.fault_us") + within_us)
+        return (
+            frame.transform(nearest(known, ("run", "target"), "time_us", "fault"))
+            .where(f.coalesce(since_us > f.col("within_us"), f.lit(True)))
+            .drop("fault", "within_us")
         )
-        return frame.alias("e").join(f.broadcast(known).alias("k"), is_explained, "left_anti")
 
     return step
 
@@ -82,30 +89,18 @@ def numbered(frame: DataFrame) -> DataFrame:
 
 
 def mended(healed: DataFrame, started: DataFrame) -> Step:
-    """When it was healed, or the node started again."""
-
-    def step(frame: DataFrame) -> DataFrame:
-        ends = united(
-            [
-                healed.select("run", "target", f.col("time_us").alias("mended_us")),
-                started.select(
-                    "run", f.col("node").alias("target"), f.col("time_us").alias("mended_us")
-                ),
-            ]
-        )
-        columns = [f.col(f"i.{name}") for name in frame.columns]
-        is_end = (
-            (f.col("i.run") == f.col("m.run"))
-            & (f.col("i.target") == f.col("m.target"))
-            & (f.col("m.mended_us") > f.col("i.time_us"))
-            & (f.col("m.mended_us") <= f.col("i.until_us"))
-        )
-        return (
-            frame.alias("i")
-            .join(f.broadcast(ends).alias("m"), is_end, "left")
-            .groupBy(*columns)
-            .agg(f.min("m.mended_us").alias("mended_us"))
-            .orderBy("run", "incident")
-        )
-
-    return step
+    """When it was healed, or the node started again; if that was before the next one."""
+    at = ("time_us", f.col("time_us").alias("us"))
+    ends = united(
+        [
+            healed.select("run", "target", *at),
+            started.select("run", f.col("node").alias("target"), *at),
+        ]
+    )
+    is_its_own = f.col("mend.us") <= f.col("until_us")
+    by_target = nearest(ends, ("run", "target"), "time_us", "mend", later=True, inclusive=False)
+    return lambda frame: (
+        frame.transform(by_target)
+        .withColumn("mended_us", f.when(is_its_own, f.col("mend.us")))
+        .drop("mend")
+    )

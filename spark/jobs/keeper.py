@@ -7,7 +7,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
 from spark.trace import Trace
-from spark.transforms import counted, spread, with_bin
+from spark.transforms import counted, ordered, spread, with_bin
 from wire.trace import KeeperOperation, SessionChanged, WatchFired
 
 KEYS = ("run", "operation", "outcome")
@@ -29,7 +29,7 @@ def by_operation(frame: DataFrame) -> DataFrame:
         frame.transform(counted(KEYS, ("latency_us",)))
         .transform(spread(KEYS, ("latency_us",), "operations"))
         .join(sizes, list(KEYS))
-        .orderBy("run", f.desc("operations"), *KEYS[1:])
+        .transform(ordered("run", f.desc("operations"), *KEYS[1:]))
     )
 
 
@@ -45,7 +45,7 @@ def over_time(trace: Trace) -> DataFrame:
             f.avg("latency_us").alias("latency_mean_us"),
             f.max("latency_us").alias("latency_max_us"),
         )
-        .orderBy("run", "bin_us")
+        .transform(ordered("run", "bin_us"))
     )
 
 
@@ -55,7 +55,7 @@ def watches(trace: Trace) -> DataFrame:
         trace.events(WatchFired)
         .groupBy("run", path_kind("path").alias("path"), "change")
         .agg(f.count("*").alias("times"), f.count_distinct("node").alias("nodes"))
-        .orderBy("run", f.desc("times"), "path", "change")
+        .transform(ordered("run", f.desc("times"), "path", "change"))
     )
 
 
@@ -77,5 +77,5 @@ def sessions(trace: Trace) -> DataFrame:
                 for state in ("connected", "suspended", "expired", "closed")
             ),
         )
-        .orderBy("run", "node")
+        .transform(ordered("run", "node"))
     )

@@ -10,7 +10,7 @@ from pyspark.sql import functions as f
 from spark.jobs.requests import BYTES, call_counts
 from spark.jobs.shared import appended, replica_sets
 from spark.trace import Trace
-from spark.transforms import PARTITION, spread, with_bin
+from spark.transforms import PARTITION, ordered, spread, with_bin
 from wire.trace import LogTruncated, RecordsAppended
 
 COARSE = 10  # slices for lag are so many times as wide
@@ -34,7 +34,7 @@ def replication(trace: Trace) -> DataFrame:
         .join(cut, keys, "full")
         .join(lags(trace), keys, "left")
         .na.fill(0)
-        .orderBy("run", f.desc("shrinks"), f.desc("records"), *PARTITION[1:])
+        .transform(ordered("run", f.desc("shrinks"), f.desc("records"), *PARTITION[1:]))
     )
 
 
@@ -118,5 +118,5 @@ def by_link(counts: DataFrame) -> DataFrame:
         counts.where(between & (f.col("outcome") == "ok"))
         .transform(spread(("run", "destination", "source"), ("latency_us",), "fetches", BYTES))
         .withColumnsRenamed({"source": "follower", "destination": "leader"})
-        .orderBy("run", "leader", "follower")
+        .transform(ordered("run", "leader", "follower"))
     )

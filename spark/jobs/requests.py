@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark.trace import Trace
-from spark.transforms import Step, counted, spread, with_bin
+from spark.transforms import Step, counted, ordered, spread, with_bin
 from wire.trace import CallFinished, LeaderElected, ReplicaLeftIsr
 
 KEYS = ("run", "source", "destination", "request", "outcome")
@@ -42,7 +42,7 @@ def by_request(counts: DataFrame) -> DataFrame:
         counts.transform(spread(keys, LATENCY, "calls", BYTES))
         .join(failed, keys, "left")
         .na.fill(0, ["errors"])
-        .orderBy("run", f.desc("calls"), *keys[1:])
+        .transform(ordered("run", f.desc("calls"), *keys[1:]))
     )
 
 
@@ -70,7 +70,7 @@ def by_kind(elected: DataFrame, left: DataFrame) -> Step:
             .join(f.broadcast(changes), "run", "left")
             .withColumn("calls_a_changed_partition", amplification)
             .drop("count")
-            .orderBy("run", f.desc("calls"), "request")
+            .transform(ordered("run", f.desc("calls"), "request"))
         )
 
     return step
@@ -88,5 +88,5 @@ def over_time(trace: Trace) -> DataFrame:
             f.avg("latency_us").alias("latency_mean_us"),
             f.max("latency_us").alias("latency_max_us"),
         )
-        .orderBy("run", "request", "bin_us")
+        .transform(ordered("run", "request", "bin_us"))
     )

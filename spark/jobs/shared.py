@@ -1,17 +1,16 @@
 """What several jobs stand on, worked out once.
 
-Rule: each of these is asked for with `trace.once`, and stays in memory until the jobs are done.
+Rule: each of these is asked for with `trace.once`, and stays until the jobs are done.
 """
 
 from collections.abc import Iterable
-from functools import reduce
 from typing import Final, NamedTuple
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.trace import Trace
-from spark.transforms import PARTITION, Step
+from spark.transforms import PARTITION, Step, ordered, united
 from wire.trace import (
     BrokerStateChanged,
     FaultHealed,
@@ -35,7 +34,8 @@ MOST_LIVES: Final = 200_000
 
 def control_messages(trace: Trace) -> DataFrame:
     """What controllers and their channels handled: few among all messages, and all of a cause."""
-    return trace.events(MessageHandled).where(f.col("actor").contains("/controller"))
+    handled = trace.events(MessageHandled).where(f.col("actor").contains("/controller"))
+    return handled.drop("hour")
 
 
 def appended(trace: Trace) -> DataFrame:
@@ -59,14 +59,12 @@ def appended_by_epoch(frame: DataFrame) -> DataFrame:
 
 def replica_sets(trace: Trace) -> DataFrame:
     """Each partition's ISR and replicas after each change, whoever made it; and its end."""
-    columns = ("run", "id", "time_us", "node", "cause", "topic", "partition")
+    columns = ("run", "id", "time_us", "topic", "partition")
     elected = trace.events(LeaderElected).select(
-        *columns,
-        *("leader", "leader_epoch", "isr", "replicas", "reason", "is_unclean"),
-        f.lit(False).alias("is_gone"),
+        *columns, "isr", "replicas", f.lit(False).alias("is_gone")
     )
-    left = trace.events(ReplicaLeftIsr).select(*columns, "leader", "leader_epoch", "isr")
-    changed = trace.events(IsrChanged).select(*columns, "leader_epoch", "isr")
+    left = trace.events(ReplicaLeftIsr).select(*columns, "isr")
+    changed = trace.events(IsrChanged).select(*columns, "isr")
     gone = (
         trace.events(PartitionStateChanged)
         .where("after = 'NonExistentPartition'")
@@ -102,6 +100,7 @@ def with_replicas_known(frame: DataFrame) -> DataFrame:
         .withColumn("factor", f.coalesce(known_factor, f.col("most_in_sync")))
         .drop("most_in_sync")
         .withColumn("is_gone", f.coalesce("is_gone", f.lit(False)))
+        .drop("isr", "replicas")
     )
 
 
@@ -131,7 +130,7 @@ def nodes(trace: Trace) -> DataFrame:
     ends = trace.session.createDataFrame(
         [(run, end) for run, (_, end) in trace.spans.items()], "run string, last_us long"
     )
-    return presences(trace).transform(in_states(ends)).transform(trace.recent("to_us"))
+    return trace.once(presences).transform(in_states(ends)).transform(trace.recent("to_us"))
 
 
 def in_states(ends: DataFrame) -> Step:
@@ -151,7 +150,7 @@ def in_states(ends: DataFrame) -> Step:
                 f.col("time_us").alias("from_us"),
                 f.greatest(f.coalesce("next_us", "last_us"), "time_us").alias("to_us"),
             )
-            .orderBy("run", "node", "from_us")
+            .transform(ordered("run", "node", "from_us"))
         )
 
     return step
@@ -159,7 +158,7 @@ def in_states(ends: DataFrame) -> Step:
 
 def absences(trace: Trace) -> DataFrame:
     """When each node was down or stood still, and until when."""
-    return presences(trace).transform(from_down_to_up)
+    return trace.once(presences).transform(from_down_to_up)
 
 
 def from_down_to_up(frame: DataFrame) -> DataFrame:
@@ -232,11 +231,6 @@ def goodbye_of(marks: Iterable[tuple[int, str, str]]) -> int | None:
 def by_run(trace: Trace, values: dict[str, int], name: str) -> DataFrame:
     """A number for each run, to be joined."""
     return trace.session.createDataFrame(sorted(values.items()), f"run string, {name} long")
-
-
-def united(frames: Iterable[DataFrame]) -> DataFrame:
-    """One below the other; what one lacks is null there."""
-    return reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), frames)
 
 
 def merged(keys: tuple[str, ...]) -> Step:

@@ -7,9 +7,9 @@ the controller was handling.
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from spark.jobs.shared import control_messages, united
+from spark.jobs.shared import control_messages
 from spark.trace import Trace
-from spark.transforms import Step
+from spark.transforms import Step, ordered, united
 from wire.trace import PartitionStateChanged, ReplicaStateChanged, TransitionRefused
 
 PARTITION_MACHINE = "partition"
@@ -52,7 +52,7 @@ def matrix(pairs: DataFrame) -> DataFrame:
             f.count_if(~f.col("is_refused")).alias("changes"),
             f.count_if("is_refused").alias("refused"),
         )
-        .orderBy("run", "machine", "before", "after")
+        .transform(ordered("run", "machine", "before", "after"))
     )
 
 
@@ -77,7 +77,7 @@ def with_cause(messages: DataFrame) -> Step:
                 f.min_by("partition", "time_us").alias("partition"),
                 f.min_by("broker", "time_us").alias("broker"),
             )
-            .orderBy("run", f.desc("times"), "machine", "before", "wanted")
+            .transform(ordered("run", f.desc("times"), "machine", "before", "wanted"))
         )
 
     return step

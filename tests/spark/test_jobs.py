@@ -15,7 +15,7 @@ from spark.jobs import (
 from spark.jobs import requests as calls
 from spark.jobs.shared import from_down_to_up, goodbye_of, in_states, merged, with_replicas_known
 from spark.report.facts import LANES, heat_of
-from spark.transforms import counted, kind_of, rounded, spread
+from spark.transforms import counted, kind_of, nearest, ordered, rounded, spread
 
 SECOND = 1_000_000
 PARTITION = "run string, topic string, partition long"
@@ -84,6 +84,40 @@ def test_an_inboxs_depth_is_the_waiting_over_the_time(spark):
     ]
 
 
+# --- the nearest in time --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("how", "found"),
+    [
+        ({}, [(5, None), (10, 2), (15, 2), (30, 3)]),
+        ({"inclusive": False}, [(5, None), (10, None), (15, 2), (30, 2)]),
+        ({"later": True}, [(5, 2), (10, 2), (15, 3), (30, 3)]),
+        ({"later": True, "inclusive": False}, [(5, 2), (10, 3), (15, 3), (30, None)]),
+    ],
+)
+def test_a_row_learns_what_the_nearest_mark_says(spark, how, found):
+    schema = "run string, time_us long"
+    marks = spark.createDataFrame(
+        [("r", 10, 2), ("r", 30, 3), ("other", 7, 9)], f"{schema}, said long"
+    )
+    frame = spark.createDataFrame([("r", at) for at in (5, 10, 15, 30)], schema)
+
+    told = frame.transform(nearest(marks, ["run"], "time_us", "mark", **how)).orderBy("time_us")
+
+    assert rows(told, "time_us", "mark.said") == found
+    assert told.columns == ["run", "time_us", "mark"]
+
+
+def test_a_table_is_one_part_in_order(spark):
+    frame = spark.createDataFrame([(each % 7,) for each in range(50)], "us long").repartition(3)
+
+    told = frame.transform(ordered("us"))
+
+    assert told.rdd.getNumPartitions() == 1
+    assert [row[0] for row in told.collect()] == sorted(each % 7 for each in range(50))
+
+
 # --- presences ------------------------------------------------------------------------------------
 
 
@@ -147,8 +181,8 @@ def without_leader(spark, leaders, absences, end_us=1_000):
         "run string, time_us long, id long, topic string, partition long, node string",
     )
     away = spark.createDataFrame(
-        [("r", node, state, down, up) for node, state, down, up in absences],
-        "run string, node string, state string, down_us long, up_us long",
+        [("r", *absence, n) for n, absence in enumerate(absences)],
+        "run string, node string, state string, down_us long, up_us long, id long",
     )
     ends = spark.createDataFrame([("r", end_us)], "run string, end_us long")
     found = leaderships.transform(availability.without_leader(away, ends)).orderBy("from_us")
@@ -173,6 +207,25 @@ def test_what_nobody_took_over_is_open_at_the_end_of_the_run(spark):
     found = without_leader(spark, [(0, "broker-1")], [("broker-1", "down", 100, None)])
 
     assert found == [(100, 1_000, "broker-1", True)]
+
+
+def test_who_is_killed_while_it_stands_still_does_not_lead_again(spark):
+    absences = [("broker-1", "paused", 100, 300), ("broker-1", "down", 200, 300)]
+    later = [("broker-2", "down", 100, None)]
+
+    found = without_leader(spark, [(0, "broker-1"), (500, "broker-3")], [*absences, *later])
+    elected_when_dead = without_leader(spark, [(250, "broker-1"), (500, "broker-3")], absences)
+
+    assert found == [(100, 500, "broker-1", False)]
+    assert elected_when_dead == [(250, 500, "broker-1", False)]
+
+
+def test_each_time_that_a_leader_stands_still_is_a_window(spark):
+    pauses = [("broker-1", "paused", at, at + 10) for at in (50, 150, 250, 350)]
+
+    found = without_leader(spark, [(100, "broker-1"), (300, "broker-2")], pauses)
+
+    assert found == [(150, 160, "broker-1", False), (250, 260, "broker-1", False)]
 
 
 def test_a_death_and_an_election_of_nobody_are_one_window(spark):
@@ -277,7 +330,11 @@ def test_what_a_fault_explains_is_no_incident_of_its_own(spark):
     stopped = [("r", 150, "broker-1"), ("r", 150, "broker-2"), ("r", 5 * SECOND, "broker-1")]
     frame = spark.createDataFrame(stopped, schema)
 
-    found = frame.transform(incidents.unlike(faults, SECOND)).orderBy("time_us")
+    found = (
+        frame.transform(incidents.explained_within(SECOND))
+        .transform(incidents.unlike(faults))
+        .orderBy("time_us")
+    )
 
     assert rows(found, "time_us", "target") == [(150, "broker-2"), (5 * SECOND, "broker-1")]
 
