@@ -75,8 +75,11 @@ def rounded(value: str) -> Column:
 
     That makes percentiles of millions of values those of a few thousand counts.
     """
-    shift = f"greatest(0, floor(log2(greatest({value}, 1))) - {EXACT_BITS})"
-    return f.expr(f"shiftleft(shiftright({value}, int({shift})), int({shift}))")
+    shift = f"int(floor(log2({value}))) - {EXACT_BITS}"
+    return f.expr(
+        f"if({value} < {2 << EXACT_BITS}, {value},"
+        f" shiftleft(shiftright({value}, {shift}), {shift}))"
+    )
 
 
 def percentiles(value: Column, weight: Column, name: str) -> list[Column]:
