@@ -10,7 +10,6 @@ says how far that is guarded against (I-25), and what is left.
 """
 
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Final, assert_never
 
 from actors.asked import Asked, refusal
@@ -20,10 +19,7 @@ from actors.config import BrokerConfig
 from actors.coordinator.events import (
     Appended,
     CoordinatorMessage,
-    CountDue,
-    Counted,
     ExpiryDue,
-    Found,
     GroupAppended,
     JoinDue,
     Looked,
@@ -33,6 +29,7 @@ from actors.coordinator.events import (
     ReadDue,
     SyncDue,
 )
+from actors.coordinator.finding import RETRY_MS, CountDue, Counted, Finding, Found
 from actors.coordinator.forgetting import TOPIC_DELETED, Forgetting
 from actors.coordinator.group_log import GroupLog, on_appended
 from actors.coordinator.group_queries import describe_groups, list_groups
@@ -40,8 +37,7 @@ from actors.coordinator.lease import Lease
 from actors.coordinator.loading import Load, Next
 from actors.coordinator.membership import Membership
 from actors.coordinator.messages import TopicsDeleted
-from actors.coordinator.offsets import group_error, partition_for
-from actors.coordinator.records import OFFSETS_TOPIC
+from actors.coordinator.offsets import group_error
 from actors.coordinator.requests import Commit, check_group, fetch
 from actors.coordinator.shards import Shard, Shards
 from actors.coordinator.staged_offsets import (
@@ -51,7 +47,7 @@ from actors.coordinator.staged_offsets import (
     stamp_of,
 )
 from runtime.actor import Actor
-from runtime.keeper import KeeperError, NoNode, SessionEvent, ZNode
+from runtime.keeper import SessionEvent
 from runtime.ref import InboxFull, Receiver
 from runtime.world import World
 from wire.errors import (
@@ -59,14 +55,12 @@ from wire.errors import (
     CoordinatorNotAvailable,
     ErrorCode,
     InvalidRequest,
-    MalformedZNode,
 )
 from wire.groups import (
     CoordinatorType,
     DeleteGroups,
     DescribeGroups,
     FindCoordinator,
-    FindCoordinatorResponse,
     Heartbeat,
     JoinGroup,
     LeaveGroup,
@@ -76,12 +70,10 @@ from wire.groups import (
     OffsetFetch,
     SyncGroup,
 )
-from wire.ids import Node, TopicPartition
+from wire.ids import TopicPartition
 from wire.trace import GroupOffsetsLoaded, GroupOffsetsUnloaded
 from wire.transactions import TxnOffsetCommit
-from wire.znodes import TopicZNode
 
-RETRY_MS: Final = 1_000
 # Records are decoded on the loop that all actors share: a larger load buffer would hold them up.
 MOST_BYTES_READ: Final = 256 * 1024
 
@@ -101,7 +93,6 @@ class GroupCoordinator(Actor):
         self._config = config
         self._replica_manager = replica_manager
         self.transactions: Receiver | None = None  # who finds coordinators of transactional ids
-        self._create_topic = create_topic  # asks for __consumer_offsets, and does not wait for it
         self._shards = Shards()
         self._log = log = GroupLog(world, config, replica_manager, self.ref.tell)
         self._membership = Membership(world, config, self._shards, self.after, log.append_group)
@@ -109,8 +100,15 @@ class GroupCoordinator(Actor):
             world, config, self._shards, self._membership, log.append, log.append_group
         )
         self._lease = Lease(world.clock, config.zookeeper_session_timeout_ms)
-        self._is_counting = False
-        self._finding: list[Asked] = []  # they wait for the number of partitions
+        self._finding = Finding(
+            world,
+            self._shards,
+            replica_manager,
+            create_topic,
+            tell=self.ref.tell,
+            after=self.after,
+            pipe=self.pipe,
+        )
 
     async def on_start(self) -> None:
         """Look for old offsets from time to time, and hear of the session."""
@@ -134,11 +132,11 @@ class GroupCoordinator(Actor):
             case SessionEvent():
                 self._lease.note(message)
             case Counted():
-                self._on_counted(message)
+                self._finding.on_counted(message)
             case CountDue():
-                self._count()
+                self._finding.count()
             case Found():
-                self._on_found(message)
+                self._finding.on_found(message)
             case Looked():
                 self._on_looked(message)
             case Read():
@@ -197,63 +195,7 @@ class GroupCoordinator(Actor):
             self.transactions.tell(asked)
             return
         check_group(request.key)
-        if self._shards.partitions is None:
-            self._finding.append(asked)
-            self._count()
-            return
-        number = partition_for(request.key, self._shards.partitions)
-        partition = TopicPartition(OFFSETS_TOPIC, number)
-        found: list[Node] = []
-
-        def look(cache: MetadataCache) -> bool:
-            leader = cache.leader(partition)
-            found.extend(node for node in cache.nodes() if node.id == leader)
-            return OFFSETS_TOPIC in cache.topics
-
-        def done(is_topic_known: bool) -> None:
-            self.ref.tell(Found(asked, found[0] if found else None, is_topic_known))
-
-        try:
-            self._replica_manager.tell(AwaitMetadata(look, 0, done))
-        except InboxFull:
-            self._on_found(Found(asked, None))
-
-    def _on_found(self, found: Found) -> None:
-        if not found.is_topic_known and self._shards.is_empty:
-            self._shards.partitions = None  # it may be gone, and be made with another number
-        if found.node is None:
-            why = CoordinatorNotAvailable("The group has no coordinator yet.")
-            found.asked.answer(refusal(found.asked.request, why))
-        else:
-            found.asked.answer(FindCoordinatorResponse(coordinator=found.node))
-
-    def _count(self) -> None:
-        """Ask ZooKeeper. Metadata may lack partitions that have no leader, and would mislead."""
-        if self._shards.partitions is None and not self._is_counting:
-            self._is_counting = True
-            self.pipe(self._world.keeper.get(TopicZNode.path(OFFSETS_TOPIC)), Counted)
-
-    def _on_counted(self, counted: Counted) -> None:
-        """As GroupCoordinator.startup: found out once. If there is no such topic, it is made."""
-        self._is_counting = False
-        waiting, self._finding = self._finding, []
-        try:
-            znode: ZNode = counted.outcome.get()
-            assignment = TopicZNode.decode(OFFSETS_TOPIC, znode.data)
-            self._shards.partitions = len(assignment.partitions) or None
-        except NoNode:
-            if waiting:
-                with suppress(InboxFull):  # clients ask again, and then so do we
-                    self._create_topic()
-        except (KeeperError, MalformedZNode):
-            pass  # it is asked again, now or by the next one who needs it
-        for asked in waiting:
-            if self._shards.partitions is None:
-                self._on_found(Found(asked, None))
-            else:
-                self._on_asked(asked)
-        if self._shards.partitions is None and not self._shards.is_empty:
-            self.after(RETRY_MS, CountDue())
+        self._finding.find(asked, request.key)
 
     # --- loading ----------------------------------------------------------------------------------
 
@@ -267,7 +209,7 @@ class GroupCoordinator(Actor):
         if led is not None and led.leader_epoch == change.leader_epoch:
             led.led_since_ms = self._world.clock.elapsed_ms()
         if shard is not None:
-            self._count()
+            self._finding.count()
             self._read(shard)
 
     def _read(self, shard: Shard) -> None:

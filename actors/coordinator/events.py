@@ -8,40 +8,19 @@ from dataclasses import dataclass
 
 from actors.asked import Asked
 from actors.broker.local import LeadershipChanged, RecordsRead, TransactionEnded
+from actors.coordinator.finding import CountDue, Counted, Found
 from actors.coordinator.group import Group, Member
 from actors.coordinator.messages import TopicsDeleted
 from actors.coordinator.records import Change
 from actors.coordinator.shards import Shard
 from runtime.keeper import SessionEvent
-from runtime.ref import Outcome
 from wire.data import ProduceResult
 from wire.errors import ErrorCode
 from wire.groups import OffsetCommit
-from wire.ids import Node, TopicPartition
+from wire.ids import TopicPartition
 from wire.records import ProducerStamp
 
 Finish = Callable[[ErrorCode], None]
-
-
-@dataclass(frozen=True)
-class Counted:
-    """ZooKeeper has said how many partitions __consumer_offsets has, or has not."""
-
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
-class CountDue:
-    """Time to ask ZooKeeper again."""
-
-
-@dataclass(frozen=True)
-class Found:
-    """Metadata shows who coordinates, or nobody."""
-
-    asked: Asked
-    node: Node | None
-    is_topic_known: bool = True
 
 
 @dataclass(frozen=True)

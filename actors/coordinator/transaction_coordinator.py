@@ -15,13 +15,13 @@ from actors.broker.local import LeadershipChanged
 from actors.broker.metadata import AwaitMetadata, MetadataCache
 from actors.config import BrokerConfig
 from actors.coordinator import transaction_rules as rules
+from actors.coordinator.finding import CountDue, Counted, Finding, Found
 from actors.coordinator.naming import Naming
 from actors.coordinator.offsets import partition_for
 from actors.coordinator.transaction_aging import Aging
 from actors.coordinator.transaction_ending import Ending
 from actors.coordinator.transaction_events import (
     BlockTaken,
-    CoordinatorFound,
     IdExpiryDue,
     LeadersFound,
     MarkersDue,
@@ -29,20 +29,18 @@ from actors.coordinator.transaction_events import (
     OffsetsTopicRead,
     PartitionsKnown,
     TimeoutsDue,
-    TopicCountDue,
-    TopicCounted,
     TopicsRead,
     TransactionAppended,
     TransactionMessage,
     TransactionsRead,
     TransactionsReadDue,
 )
-from actors.coordinator.transaction_finding import Finding
 from actors.coordinator.transaction_log import TransactionLog
 from actors.coordinator.transaction_queries import describe_transactions, list_transactions
 from actors.coordinator.transaction_shards import (
     TransactionShard,
     TransactionShards,
+    check_transactional_id,
 )
 from actors.coordinator.transaction_states import (
     EMPTY,
@@ -133,11 +131,11 @@ class TransactionCoordinator(Actor):
                 self._naming.on_block_taken(message.outcome)
             case LeadershipChanged():
                 self._on_leadership_changed(message)
-            case TopicCounted():
+            case Counted():
                 self._finding.on_counted(message)
-            case TopicCountDue():
+            case CountDue():
                 self._finding.count()
-            case CoordinatorFound():
+            case Found():
                 self._finding.on_found(message)
             case TransactionsRead():
                 if self._log.on_read(message):
@@ -175,7 +173,8 @@ class TransactionCoordinator(Actor):
                 case InitProducerId():
                     self._init(asked, request)
                 case FindCoordinator():
-                    self._finding.find(asked, request)
+                    check_transactional_id(request.key)
+                    self._finding.find(asked, request.key)
                 case AddPartitionsToTxn():
                     self._look_for_partitions(asked, request)
                 case AddOffsetsToTxn():

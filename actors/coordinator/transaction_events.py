@@ -8,12 +8,13 @@ from dataclasses import dataclass
 
 from actors.asked import Asked
 from actors.broker.local import LeadershipChanged, RecordsRead
+from actors.coordinator.finding import CountDue, Counted, Found
 from actors.coordinator.transaction_shards import TransactionShard
 from actors.coordinator.transaction_states import Transaction, TransactionValue
 from runtime.ref import Outcome
 from wire.data import ProduceResult
 from wire.errors import ErrorCode
-from wire.ids import BrokerId, Node, TopicPartition
+from wire.ids import BrokerId, TopicPartition
 
 Finish = Callable[[ErrorCode], None]
 
@@ -23,27 +24,6 @@ class BlockTaken:
     """ZooKeeper has given a block of producer ids, or not."""
 
     outcome: Outcome
-
-
-@dataclass(frozen=True)
-class TopicCounted:
-    """ZooKeeper has said how many partitions __transaction_state has, or has not."""
-
-    outcome: Outcome
-
-
-@dataclass(frozen=True)
-class TopicCountDue:
-    """Time to ask ZooKeeper again."""
-
-
-@dataclass(frozen=True)
-class CoordinatorFound:
-    """Metadata shows who coordinates, or nobody."""
-
-    asked: Asked
-    node: Node | None
-    is_topic_known: bool = True
 
 
 @dataclass(frozen=True)
@@ -146,9 +126,9 @@ TransactionMessage = (
     Asked
     | BlockTaken
     | LeadershipChanged
-    | TopicCounted
-    | TopicCountDue
-    | CoordinatorFound
+    | Counted
+    | CountDue
+    | Found
     | TransactionsRead
     | TransactionsReadDue
     | TransactionAppended
