@@ -10,7 +10,7 @@ from typing import Final
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as f
 
-from spark.jobs.availability import LEADERLESS, windows
+from spark.jobs.availability import LEADERLESS, UNDER_REPLICATED, windows
 from spark.jobs.incidents import incidents
 from spark.jobs.shared import appended, control_messages
 from spark.trace import Trace
@@ -29,6 +29,7 @@ from wire.trace import (
 HOPS: Final = 4  # event, channel, its call, another try
 TOLD: Final = ("LeaderAndIsr", "StopReplica", "UpdateMetadata")
 WATCHED: Final = ("/controller", "/brokers/ids")
+LEAVINGS: Final = ("shutdown", "shut down")  # by itself, and as a fault
 CONTROLLED: Final = "ControlledShutdown%"
 # The steps of a failover: each lasts from the one before it, or from the last that is known.
 MOMENTS: Final = (
@@ -130,7 +131,7 @@ def with_reaction(reactions: DataFrame) -> Step:
     stamp = ("run", f.col("time_us"), f.col("time_us").alias("us"), "node", "cause", "reaction")
     named = reactions.where("target is not null").select(*stamp, "target")
     moved = reactions.where("target is null").select(*stamp)
-    is_leaving = f.col("what").isin("shutdown", "shut-down")
+    is_leaving = f.col("what").isin(*LEAVINGS)
     choices = f.array(f.col("by_name"), f.when(is_leaving, f.col("by_move")))
     of_it = f.filter(choices, lambda each: each["us"] < f.col("until_us"))
 
@@ -301,20 +302,21 @@ def produced(trace: Trace) -> DataFrame:
 
 
 def with_windows(windows: DataFrame) -> Step:
-    """With the partitions that had no leader because of it."""
-    gaps = (
-        windows.where(f.col("kind") == LEADERLESS)
-        .groupBy("run", "incident")
-        .agg(
-            f.count_distinct("topic", "partition").alias("leaderless"),
-            f.max("duration_us").alias("leaderless_longest_us"),
-            f.sum("duration_us").alias("leaderless_us"),
-            f.max(f.col("is_open").cast("int")).alias("still_leaderless"),
-        )
-    )
-    counts = ["elections", "unclean", "left_isr", "leaderless", "leaderless_us"]
+    """With the partitions that had no leader because of it, or fewer replicas in sync."""
+    columns = []
+    for kind, name in ((LEADERLESS, "leaderless"), (UNDER_REPLICATED, "under_replicated")):
+        is_it = f.col("kind") == kind
+        columns += [
+            f.count_distinct(f.when(is_it, f.struct("topic", "partition"))).alias(name),
+            f.max(f.when(is_it, f.col("duration_us"))).alias(f"{name}_longest_us"),
+            f.sum(f.when(is_it, f.col("duration_us"))).alias(f"{name}_us"),
+            f.max(f.when(is_it, f.col("is_open").cast("int"))).alias(f"still_{name}"),
+        ]
+    gaps = windows.where("incident is not null").groupBy("run", "incident").agg(*columns)
+    counts = ["elections", "unclean", "left_isr"]
+    counts += [f"{name}{of}" for name in ("leaderless", "under_replicated") for of in ("", "_us")]
     return lambda frame: (
-        frame.join(f.broadcast(gaps), ["run", "incident"], "left")
+        frame.join(gaps, ["run", "incident"], "left")
         .na.fill(0, counts)
         .withColumn("broker", broker_of("target"))
     )

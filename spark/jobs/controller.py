@@ -137,9 +137,14 @@ def in_epochs(epochs: DataFrame) -> Step:
 
 
 def failovers(trace: Trace) -> DataFrame:
-    """Each step of taking office, in its order."""
-    steps = trace.events(FailoverStep).transform(with_begin)
-    return steps.transform(ordered("run", "controller_epoch", "id"))
+    """Each step of taking office, in its order; for the epochs that there is a row of."""
+    held = trace.once(epochs).select("run", "controller_epoch").distinct()
+    return (
+        trace.events(FailoverStep)
+        .transform(with_begin)
+        .join(f.broadcast(held), ["run", "controller_epoch"], "left_semi")
+        .transform(ordered("run", "controller_epoch", "id"))
+    )
 
 
 def with_begin(steps: DataFrame) -> DataFrame:

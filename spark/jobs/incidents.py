@@ -1,7 +1,8 @@
 """Incidents: what went wrong, by whose hand or by itself.
 
 Rule: an incident is a fault that was injected, a broker that left, crashed or was killed by a
-stranger, or a session that was lost without any of these. Its number counts them in a run.
+stranger, or a session that was lost without any of these. Its number counts them in a run. To start
+a broker again is no incident, though it is asked for like a fault: it mends one.
 """
 
 from pyspark.sql import DataFrame, Window
@@ -19,6 +20,7 @@ from wire.trace import (
     SessionChanged,
 )
 
+MENDING = "restart"
 CLOSE_US = 1_000_000  # what follows a fault within this is the fault
 WAKE_US = 120_000_000  # a session may be lost so long after what cost it
 
@@ -26,8 +28,10 @@ WAKE_US = 120_000_000  # a session may be lost so long after what cost it
 def incidents(trace: Trace) -> DataFrame:
     """All of them, in order, with when each was mended."""
     stamp = ("run", "time_us", "id")
-    faults = trace.events(FaultInjected).select(
-        *stamp, f.col("fault").alias("what"), "target", "detail", "number"
+    faults = (
+        trace.events(FaultInjected)
+        .where(f.col("fault") != MENDING)
+        .select(*stamp, f.col("fault").alias("what"), "target", "detail", "number")
     )
     left = trace.events(BrokerStateChanged).where(f.col("state") == LEAVING)
     stopped = trace.events(NodeStopped).where("reason != 'stopped'")
@@ -35,6 +39,9 @@ def incidents(trace: Trace) -> DataFrame:
     of_node = f.col("node").alias("target")
     unexplained = united(
         [
+            left.select(*stamp, f.lit("shutdown").alias("what"), of_node).transform(
+                explained_within(CLOSE_US)
+            ),
             stopped.select(*stamp, f.col("reason").alias("what"), of_node).transform(
                 explained_within(CLOSE_US)
             ),
@@ -43,10 +50,9 @@ def incidents(trace: Trace) -> DataFrame:
             ),
         ]
     ).transform(unlike(faults))
-    shutdowns = left.select(*stamp, f.lit("shutdown").alias("what"), of_node)
     ends = by_run(trace, trace.value(run_ends), "end_us")
     return (
-        united([faults, shutdowns, unexplained])
+        united([faults, unexplained])
         .join(f.broadcast(ends), "run")
         .where("time_us < end_us")
         .transform(numbered)
@@ -89,18 +95,22 @@ def numbered(frame: DataFrame) -> DataFrame:
 
 
 def mended(healed: DataFrame, started: DataFrame) -> Step:
-    """When it was healed, or the node started again; if that was before the next one."""
+    """When it was healed, by its number; or who was hit, before the next one hits the same."""
+    by_number = (
+        healed.where("number > 0").groupBy("run", "number").agg(f.min("time_us").alias("healed_us"))
+    )
     at = ("time_us", f.col("time_us").alias("us"))
     ends = united(
         [
-            healed.select("run", "target", *at),
+            healed.where("number = 0").select("run", "target", *at),
             started.select("run", f.col("node").alias("target"), *at),
         ]
     )
-    is_its_own = f.col("mend.us") <= f.col("until_us")
     by_target = nearest(ends, ("run", "target"), "time_us", "mend", later=True, inclusive=False)
+    is_its_own = f.col("mend.us") <= f.col("until_us")
     return lambda frame: (
-        frame.transform(by_target)
-        .withColumn("mended_us", f.when(is_its_own, f.col("mend.us")))
-        .drop("mend")
+        frame.join(by_number, ["run", "number"], "left")
+        .transform(by_target)
+        .withColumn("mended_us", f.coalesce("healed_us", f.when(is_its_own, f.col("mend.us"))))
+        .drop("mend", "healed_us")
     )

@@ -62,7 +62,7 @@ def _incidents(facts: Facts) -> list[str]:
         facts.tables["failover_budget"], key=lambda row: -(row["leaderless_longest_us"] or 0)
     )
     chosen = sorted(worst[:2], key=lambda row: (row["run"], row["incident"]))
-    return [incident(row) for row in chosen if row["reacted_us"] is not None]
+    return [incident(row) for row in chosen if row["reacted_us"] or row["leaderless"]]
 
 
 def incident_name(row: Row) -> str:
@@ -72,16 +72,13 @@ def incident_name(row: Row) -> str:
 
 
 def incident(row: Row) -> str:
-    """One failover in a sentence."""
-    if row["reacted_us"] is None:
-        back = (
-            f"; mended after {duration(row['mended_us'] - row['time_us'])}"
-            if row["mended_us"]
-            else ""
-        )
-        return f"{incident_name(row)}: the controller had nothing to do{back}."
+    """What came of one, in a sentence."""
     begin = row["time_us"]
-    said = [f"{row['reaction']} after {duration(row['reacted_us'] - begin)}"]
+    said = []
+    if row["reacted_us"] is None:
+        said.append("no controller had to react")
+    else:
+        said.append(f"{row['reaction']} after {duration(row['reacted_us'] - begin)}")
     if row["elections"]:
         until = row["serving_us"] or row["elected_us"]
         said.append(
@@ -92,14 +89,22 @@ def incident(row: Row) -> str:
         said.append(
             f"first produce to one of them after {duration(row['first_produce_us'] - begin)}"
         )
-    if row["leaderless"]:
-        said.append(
-            f"{many(row['leaderless'], 'partition')} without a leader,"
-            f" at most for {duration(row['leaderless_longest_us'])}"
-        )
+    said += _out(row, "leaderless", "without a leader")
+    said += _out(row, "under_replicated", "under-replicated")
     if row["unclean"]:
         said.append(f"{many(row['unclean'], 'election')} unclean: records may be lost")
+    if row["mended_us"]:
+        said.append(f"mended after {duration(row['mended_us'] - begin)}")
     return f"{incident_name(row)}: {', '.join(said)}."
+
+
+def _out(row: Row, kind: str, words: str) -> list[str]:
+    """The partitions that were out because of it."""
+    if not row[kind]:
+        return []
+    still = ", some of them to the end" if row[f"still_{kind}"] else ""
+    longest = duration(row[f"{kind}_longest_us"])
+    return [f"{many(row[kind], 'partition')} {words}, at most for {longest}{still}"]
 
 
 def _gaps(facts: Facts, kind: str, words: str) -> str:

@@ -139,6 +139,12 @@ def impossible() -> Planted:
     told.at(3 * SECOND, "broker-1", NodeResumed(), FaultHealed(HOSTILE, HOSTILE, 1))
     told.at(SECOND, "broker-1", IsrChanged("odd", 0, 7, "1", 2))  # its clock was set back
     told.at(4 * SECOND, "broker-2", NodeStopped("crashed"))
+    told.at(4_500_000, "universe", FaultInjected("restart", "broker-2", "", 2))
+    told.at(4_600_000, "broker-2", NodeStarted())
+    told.at(4_900_000, "universe", FaultInjected("shut down", "broker-1", "", 3))
     told.at(5 * SECOND, "broker-1", BrokerStateChanged("PendingControlledShutdown"))
+    told.at(6 * SECOND, "universe", FaultInjected("cut", "broker-1", "broker-2", 4))
+    told.at(7 * SECOND, "universe", FaultInjected("cut", "broker-1", "broker-3", 5))
+    told.at(8 * SECOND, "universe", FaultHealed("cut", "broker-1", 4))
     told.handled(900 * SECOND, "broker-1/replica-manager", "Fetch")
     return told

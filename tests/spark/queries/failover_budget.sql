@@ -20,7 +20,7 @@ reacted as (
     select i.*, (
         select arg_min(r, r.time_us) from reactions r
         where r.run = i.run and r.time_us >= i.time_us and r.time_us < i.until_us
-        and (r.target = i.target or (r.target is null and i.what in ('shutdown', 'shut-down')))
+        and (r.target = i.target or (r.target is null and i.what in ('shutdown', 'shut down')))
     ) as r
     from incidents i
 ),
@@ -63,10 +63,10 @@ produced as (
     where e.leader >= 0 and a.role = 'leader' group by e.run, e.cause
 ),
 gaps as (
-    select run, incident, count(distinct (topic, partition)) as leaderless,
-        max(duration_us) as leaderless_longest_us, sum(duration_us)::bigint as leaderless_us,
-        bool_or(is_open)::int as still_leaderless
-    from availability_windows where kind = 'leaderless' group by run, incident
+    select run, incident, kind, count(distinct (topic, partition)) as partitions,
+        max(duration_us) as longest_us, sum(duration_us)::bigint as total_us,
+        bool_or(is_open)::int as still
+    from availability_windows group by run, incident, kind
 )
 select i.run, i.incident, r.cause, i.time_us, what, i.target, detail, number, until_us, mended_us,
     r.time_us as reacted_us, r.node as controller, r.reaction,
@@ -77,8 +77,10 @@ select i.run, i.incident, r.cause, i.time_us, what, i.target, detail, number, un
     coalesce(elections, 0) as elections, coalesce(unclean, 0) as unclean, elected_us,
     coalesce(left_isr, 0) as left_isr, first_write_us, written_us, znodes, told_us, brokers_told,
     serving_us, first_produce_us, last_produce_us, produced_to,
-    coalesce(leaderless, 0) as leaderless, leaderless_longest_us,
-    coalesce(leaderless_us, 0) as leaderless_us, still_leaderless,
+    coalesce(g.partitions, 0) as leaderless, g.longest_us as leaderless_longest_us,
+    coalesce(g.total_us, 0) as leaderless_us, g.still as still_leaderless,
+    coalesce(u.partitions, 0) as under_replicated, u.longest_us as under_replicated_longest_us,
+    coalesce(u.total_us, 0) as under_replicated_us, u.still as still_under_replicated,
     coalesce(try_cast(regexp_extract(i.target, '^broker-([0-9]{1,9})$', 1) as bigint), -1) as broker
 from reacted i
 left join control m on m.run = i.run and m.id = r.cause and m.actor like '%/controller'
@@ -88,4 +90,5 @@ left join writes w on w.run = i.run and w.cause = r.cause
 left join told t on t.run = i.run and t.cause = r.cause
 left join served v on v.run = i.run and v.cause = r.cause
 left join produced p on p.run = i.run and p.cause = r.cause
-left join gaps g on g.run = i.run and g.incident = i.incident
+left join gaps g on g.run = i.run and g.incident = i.incident and g.kind = 'leaderless'
+left join gaps u on u.run = i.run and u.incident = i.incident and u.kind = 'under-replicated'
