@@ -24,7 +24,8 @@ LOCAL_MEMORY: Final = "2g"
 INCUBATING: Final = (
     b"WARNING: Using incubator modules:"  # Spark asks for one, and Java tells people
 )
-QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1"
+# With one compiler Java takes room for 48 MB of code, and a report needs more.
+QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 # A report is a hundred queries, each compiled from Spark's own Java: half of its time went into
 # compiling well what runs once. Ten times as much must happen now before Java's second compiler
 # takes a method up. Nobody waits for a pause of the collector, so the one with the least work does.

@@ -240,11 +240,26 @@ class Flame(NamedTuple):
     steps: Sequence[tuple[str, float, float, str]]  # what, from, to, class; microseconds
 
 
+def _key(steps: Sequence[tuple[str, str]]) -> tuple[list[Markup], float]:
+    """What each colour means, in lines as wide as the chart; and where they end."""
+    drawn, x, y = [], float(LEFT), TOP + 10.0
+    for what, class_ in steps:
+        wide = 7.0 * len(what) + 34
+        if x + wide > WIDTH:
+            x, y = float(LEFT), y + 17
+        drawn += [box(x, y - 9, 10, 10, class_), text(x + 15, y, what, "tick")]
+        x += wide
+    return drawn, y + 10
+
+
 def flames(rows: Sequence[Flame], label: str) -> Markup:
-    """Each row's steps on one scale, and below them those that are too short to be seen there."""
+    """Each row's steps on one scale, under a key to what the colours mean."""
     longest = max((to for row in rows for _, _, to, _ in row.steps), default=1)
     scale = over(0, longest)
-    drawn, y = [], float(TOP)
+    fullest = sorted(rows, key=lambda row: -len(row.steps))
+    steps = dict.fromkeys((what, class_) for row in fullest for what, _, _, class_ in row.steps)
+    drawn, top = _key(list(steps))
+    y = top
     for row in rows:
         drawn.append(name(y + FLAME / 2 + 4, row.name))
         for what, begin, to, class_ in row.steps:
@@ -258,6 +273,6 @@ def flames(rows: Sequence[Flame], label: str) -> Markup:
     step = round_step(longest)
     for at in range(int(longest // step) + 1):
         x = scale(at * step)
-        ticks.append(line(x, TOP, x, y, "grid"))
+        ticks.append(line(x, top, x, y, "grid"))
         ticks.append(text(x, y + 16, plain_duration(at * step), "tick", "middle"))
     return chart(y + AXIS, *ticks, *drawn, label=label)

@@ -10,11 +10,12 @@ from spark.jobs.availability import LEADERLESS, UNDER_REPLICATED
 from spark.report.charts import Flame, Mark, Series, Span, flames, heat, over_time, time_lanes
 from spark.report.facts import LANES, Facts, Row
 from spark.report.markup import Markup
-from spark.report.section import Column, Section, count, figure, paragraph, table, text
+from spark.report.section import Column, Section, count, figure, hidden, paragraph, table, text
 from spark.report.summary import incident, incident_name
 from spark.report.words import clock, date_and_clock, duration, listed, many, number
 
 NODES: Final = 30
+TOLD: Final = 12  # incidents in sentences that are seen at once
 CLASSES: Final = {LEADERLESS: "bad", UNDER_REPLICATED: "warn"}
 # What a failover consists of: from the moment before to this one.
 STEPS: Final = (
@@ -133,7 +134,10 @@ def incidents(facts: Facts) -> Section:
         nothing = paragraph("Nothing was broken, crashed, left or lost its session in this trace.")
         return Section("incidents", "Incidents and failover budget", [nothing])
     reacted = [row for row in rows if row["reacted_us"] is not None]
-    content = [Markup("".join(paragraph(incident(row)) for row in rows[:8]))]
+    said = [paragraph(incident(row)) for row in rows]
+    content = said[:TOLD]
+    if said[TOLD:]:
+        content.append(hidden(f"{many(len(said) - TOLD, 'more incident')} in words", *said[TOLD:]))
     if reacted:
         drawing = flames([_flame(row) for row in reacted], "Where the time of each failover went")
         content.append(figure(drawing, _budget_words(reacted)))
@@ -195,7 +199,6 @@ def _columns() -> list[Column]:
     def since(key: str) -> Column:
         heading = {
             "watch_us": "ZooKeeper told",
-            "begun_us": "controller began",
             "elected_us": "elected",
             "written_us": "written",
             "serving_us": "leaders served",
@@ -210,6 +213,7 @@ def _columns() -> list[Column]:
 
     return [
         Column("incident", incident_name),
+        Column("fault", lambda row: row["number"] or "-", is_number=True),
         Column("at (UTC)", lambda row: clock(row["time_us"]), is_number=True),
         Column(
             "mended",
@@ -220,12 +224,10 @@ def _columns() -> list[Column]:
             ),
             is_number=True,
         ),
-        Column("reaction", lambda row: row["reaction"] or "none"),
         *map(
             since,
             (
                 "watch_us",
-                "begun_us",
                 "elected_us",
                 "written_us",
                 "serving_us",
@@ -234,8 +236,6 @@ def _columns() -> list[Column]:
             ),
         ),
         count("elections", "elections", number),
-        count("leaderless", "leaderless", number),
-        count("longest", "leaderless_longest_us", duration),
     ]
 
 

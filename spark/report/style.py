@@ -42,7 +42,7 @@ figcaption { color: var(--soft); font-size: 14px; padding: 6px 4px 0; overflow-w
 .scroll { overflow-x: auto; }
 table { border-collapse: collapse; font-size: 13.5px; margin: 12px 0; }
 caption { text-align: left; color: var(--soft); padding-bottom: 4px; }
-th, td { text-align: left; padding: 4px 10px; border-bottom: 1px solid var(--rule);
+th, td { text-align: left; padding: 4px 8px; border-bottom: 1px solid var(--rule);
   vertical-align: top; }
 th { font-weight: 600; color: var(--soft); }
 td { max-width: 420px; overflow-wrap: break-word; }
