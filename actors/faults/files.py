@@ -68,7 +68,7 @@ class IndexesAreTrue(Invariant):
             if seen.before is not None:
                 before, seen.before = seen.before, None
                 is_excused = where in self._deleted or bool(self._deleting.get(where))
-                if not is_excused and not _is_namesake(seen, before):
+                if not is_excused and not seen.is_of_namesake(before):
                     self._judge_recovery(seen, before)
                 if seen.node is not before.node:
                     self._deleting.pop(where, None)  # nobody answers for a former life
@@ -129,8 +129,3 @@ def _doomed(call: Call) -> list[Where]:
     request = call.request
     entries = request.partitions if isinstance(request, StopReplica) else ()
     return [(call.destination, each.partition) for each in entries if each.delete]
-
-
-def _is_namesake(seen: Seen, before: Seen) -> bool:
-    now, then = seen.hosted.topic_id, before.hosted.topic_id
-    return now is not None and then is not None and now != then

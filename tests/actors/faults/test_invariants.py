@@ -21,6 +21,7 @@ from actors.faults.watched import Watched
 from actors.faults.watermarks import HighWatermarksAreSound
 from runtime.simulation.simulator import Simulator
 from tests.actors.faults.planted import Planted
+from tests.simulation.mutations.schedules import enact, leads_a_namesake
 from tests.support.data import produce
 from tests.support.drive import Drive
 from wire.control import StopReplica, StopReplicaPartition, StopReplicaResponse
@@ -138,6 +139,15 @@ def stored(value: bytes, offset: int, epoch: int = 0) -> bytearray:
 @pytest.fixture
 def scene_of(sim: Simulator) -> Callable[[Invariant], Awaitable[Scene]]:
     return lambda invariant: Scene.set(sim, invariant)
+
+
+def test_a_topic_and_its_namesake_share_nothing():
+    """A broker leads the one that is gone until it hears of that, beside the leader of the other.
+
+    That what is of one topic must agree is shown by what is planted below, and by
+    `python -m tests.simulation.mutations --only namesakes`.
+    """
+    enact(leads_a_namesake)
 
 
 def test_there_is_one_for_each_number():

@@ -153,22 +153,19 @@ async def leads_what_was_moved_away(drive: Drive) -> None:
     """A leader has no session while its partition moves away; its process lives on."""
     orders = await drive.create("orders", [2, 3])
     await produce(drive, orders, b"committed", acks=-1)
-    await _move_away_unheard(drive, orders)
-
-
-async def leads_a_namesake(drive: Drive) -> None:
-    """The same, and the topic is deleted and made anew meanwhile."""
-    await _move_away_unheard(drive, await drive.create("orders", [2, 3]))
-    await drive.delete("orders")
-    await drive.settle()
-    await drive.create("orders", [3, 4])
-
-
-async def _move_away_unheard(drive: Drive, orders: TopicPartition) -> None:
     drive.sim.cut(node_name(2), "zookeeper")
     await drive.sim.sleep(QUIET_MS)
     await drive.alter({orders: [3, 4]})
     await drive.settle()
+
+
+async def leads_a_namesake(drive: Drive) -> None:
+    """The same, and the topic is deleted and made anew meanwhile."""
+    await leads_what_was_moved_away(drive)
+    await drive.delete("orders")
+    await drive.settle()
+    orders = await drive.create("orders", [3, 4])
+    await produce(drive, orders, b"another", acks=-1)
 
 
 async def comes_back_unnoticed(drive: Drive) -> None:
