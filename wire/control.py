@@ -1,7 +1,9 @@
 """Controller ⇄ broker: who leads, who follows, who stops, and what everybody may know of it.
 
 Rule: a request of the controller carries its epoch and the broker's, so that neither a deposed
-controller nor a request for the broker's earlier life has any effect (B023, B024).
+controller nor a request for the broker's earlier life has any effect (B023, B024). It is numbered,
+too, and sent again with its number, so that a copy that comes late is known. Kafka has no number:
+there a connection keeps the order, and here links keep none.
 """
 
 from typing import TypeAlias
@@ -10,9 +12,11 @@ from msgspec import Struct
 
 from wire.errors import ErrorCode
 from wire.ids import (
+    NO_CONTROL_SEQUENCE,
     BrokerEpoch,
     BrokerId,
     ControllerEpoch,
+    ControlSequence,
     Endpoint,
     LeaderEpoch,
     Node,
@@ -54,6 +58,7 @@ class LeaderAndIsr(Request[LeaderAndIsrResponse], frozen=True, kw_only=True):
     partitions: tuple[LeaderAndIsrPartition, ...]
     live_leaders: tuple[Node, ...] = ()  # so that a follower can fetch before any UpdateMetadata
     topic_ids: tuple[tuple[str, TopicId], ...] = ()  # tells a topic from an earlier namesake
+    sequence: ControlSequence = NO_CONTROL_SEQUENCE  # what was overtaken is refused
 
 
 class StopReplicaPartition(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -78,6 +83,7 @@ class StopReplica(Request[StopReplicaResponse], frozen=True, kw_only=True):
     controller_epoch: ControllerEpoch
     broker_epoch: BrokerEpoch
     partitions: tuple[StopReplicaPartition, ...]
+    sequence: ControlSequence = NO_CONTROL_SEQUENCE
 
 
 class UpdateMetadataPartition(Struct, frozen=True, kw_only=True, array_like=True, gc=False):
@@ -116,6 +122,7 @@ class UpdateMetadata(Request[UpdateMetadataResponse], frozen=True, kw_only=True)
     partitions: tuple[UpdateMetadataPartition, ...]  # none: only the brokers are news (B130)
     live_brokers: tuple[LiveBroker, ...]
     topic_ids: tuple[tuple[str, TopicId], ...] = ()
+    sequence: ControlSequence = NO_CONTROL_SEQUENCE
 
 
 class ControlledShutdownResponse(Message, frozen=True, kw_only=True):

@@ -7,7 +7,8 @@ a znode.
     ApiError                               UNKNOWN_SERVER_ERROR; codes not drawn are its children
     ├── Fenced                             an epoch or version in the request is not the current one
     │   ├── StaleControllerEpoch
-    │   │   └── ControllerMoved            found out at home, in ZooKeeper: resign
+    │   │   ├── ControllerMoved            found out at home, in ZooKeeper: resign
+    │   │   └── OvertakenRequest           a late copy of what was sent twice
     │   ├── StaleBrokerEpoch
     │   ├── FencedLeaderEpoch
     │   ├── UnknownLeaderEpoch
@@ -278,6 +279,10 @@ class StaleControllerEpoch(Fenced):
 
 class ControllerMoved(StaleControllerEpoch):
     """This broker was the controller and is no longer: it must resign and change nothing more."""
+
+
+class OvertakenRequest(StaleControllerEpoch):
+    """The controller has said more since: this is a late copy of what it sent twice."""
 
 
 class StaleBrokerEpoch(Fenced):

@@ -16,6 +16,7 @@ BrokerId = NewType("BrokerId", Int32)
 ControllerEpoch = NewType("ControllerEpoch", Int32)  # grows by one with each controller elected
 LeaderEpoch = NewType("LeaderEpoch", Int32)  # grows by one with each leader elected for a partition
 BrokerEpoch = NewType("BrokerEpoch", Int64)  # czxid of /brokers/ids/<id>: one life of a broker
+ControlSequence = NewType("ControlSequence", Int64)  # a controller counts what it tells brokers
 ZkVersion = NewType("ZkVersion", Int32)  # a znode's version: what a conditional write expects
 PartitionEpoch = NewType("PartitionEpoch", Int32)  # the ZkVersion of a partition's state znode
 Offset = NewType("Offset", Int64)
@@ -33,6 +34,7 @@ INITIAL_LEADER_EPOCH: Final = LeaderEpoch(0)
 NO_LEADER_EPOCH: Final = LeaderEpoch(-1)  # in a request: do not compare; in an answer: unknown
 LEADER_EPOCH_DURING_DELETE: Final = LeaderEpoch(-2)  # in StopReplica: stop whatever the epoch
 UNKNOWN_BROKER_EPOCH: Final = BrokerEpoch(-1)  # do not compare
+NO_CONTROL_SEQUENCE: Final = ControlSequence(-1)  # do not compare
 ANY_VERSION: Final = ZkVersion(-1)
 NO_PARTITION_EPOCH: Final = PartitionEpoch(-1)
 

@@ -1,13 +1,21 @@
 """What keeps the past away from a broker.
 
 Rule: a request of an older controller, or one meant for an earlier life of this broker, changes
-nothing (B023, B024); the refusal is traced.
+nothing (B023, B024), nor does a late copy of one that was sent twice, once the controller has said
+more; the refusal is traced. Leader epochs cannot tell such copies: of a replica that was deleted no
+epoch is left to compare with, a topic's deletion raises none, and metadata is not compared.
 """
 
 from runtime.world import World
 from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata
-from wire.errors import ApiError, StaleBrokerEpoch, StaleControllerEpoch
-from wire.ids import UNKNOWN_BROKER_EPOCH, BrokerEpoch, ControllerEpoch
+from wire.errors import ApiError, OvertakenRequest, StaleBrokerEpoch, StaleControllerEpoch
+from wire.ids import (
+    NO_CONTROL_SEQUENCE,
+    UNKNOWN_BROKER_EPOCH,
+    BrokerEpoch,
+    ControllerEpoch,
+    ControlSequence,
+)
 from wire.trace import ControlRequestRefused
 
 Control = LeaderAndIsr | StopReplica | UpdateMetadata
@@ -20,9 +28,10 @@ class Fence:
         self._world = world
         self.controller_epoch = ControllerEpoch(0)
         self.broker_epoch: BrokerEpoch = UNKNOWN_BROKER_EPOCH
+        self._newest: ControlSequence = NO_CONTROL_SEQUENCE  # of that controller's requests
 
     def check(self, request: Control) -> None:
-        """Refuse the past: a deposed controller's word, or one to a former life of mine."""
+        """Refuse the past: a deposed controller's word, one to a former life, a late copy."""
         error: ApiError | None = None
         if request.broker_epoch != UNKNOWN_BROKER_EPOCH and (
             request.broker_epoch < self.broker_epoch
@@ -34,8 +43,12 @@ class Fence:
             error = StaleControllerEpoch(
                 f"epoch {request.controller_epoch} is over: {self.controller_epoch} reigns"
             )
+        elif self._is_overtaken(request):
+            error = OvertakenRequest(
+                f"request {request.sequence} is over: {self._newest} was taken"
+            )
         if error is None:
-            self.controller_epoch = request.controller_epoch
+            self._take(request)
             return
         self._world.trace(
             ControlRequestRefused(
@@ -46,3 +59,15 @@ class Fence:
             )
         )
         raise error
+
+    def _is_overtaken(self, request: Control) -> bool:
+        """Whether a later one was taken, so that this one was answered: the same may come again."""
+        is_compared = request.sequence != NO_CONTROL_SEQUENCE
+        is_same_reign = request.controller_epoch == self.controller_epoch
+        return is_compared and is_same_reign and request.sequence < self._newest
+
+    def _take(self, request: Control) -> None:
+        if request.controller_epoch > self.controller_epoch:
+            self.controller_epoch = request.controller_epoch
+            self._newest = NO_CONTROL_SEQUENCE
+        self._newest = max(self._newest, request.sequence)

@@ -2,7 +2,8 @@
 
 Rule: a decision is taken only if its leader epoch is newer than the one at hand (B135, B141). In
 one LeaderAndIsr leaders are made first, then followers (B136). A replica that is stopped keeps its
-log and its high watermark; one that is deleted frees its name before the answer.
+log and its high watermark; one that is deleted frees its name before the answer. Who was away when
+its replica was moved hears of it from metadata, and stops; only an order deletes.
 """
 
 from collections.abc import Callable, Iterable, Mapping
@@ -31,6 +32,8 @@ from wire.control import (
     StopReplica,
     StopReplicaPartition,
     StopReplicaResponse,
+    UpdateMetadata,
+    UpdateMetadataPartition,
 )
 from wire.errors import ErrorCode, InvalidTopic, KafkaStorageError, NotLeaderOrFollower
 from wire.ids import (
@@ -289,11 +292,41 @@ class Hosting:
             return ErrorCode.NONE
         if entry.leader_epoch not in UNFENCED and entry.leader_epoch < replica.leader_epoch:
             return ErrorCode.FENCED_LEADER_EPOCH
-        self.drop(partition)
-        if not entry.delete:
-            self.stopped[partition] = replica
-        self._announce(replica, "deleted" if entry.delete else "stopped")
+        self._leave(replica, delete=entry.delete)
         return ErrorCode.NONE
+
+    def stop_moved_away(self, update: UpdateMetadata) -> None:
+        """Stop what others have by now: this process had no session when it should have been told.
+
+        Kafka tells it nothing (KAFKA-2729 is what its log looks like): it leads in its old epoch as
+        long as it lives, is refused each ISR, and takes records that nobody replicates. Its log
+        stays: should the controller die before the move is durable, this replica may be needed.
+        """
+        topic_ids = dict(update.topic_ids)
+        left = [
+            self.replicas[entry.partition]
+            for entry in update.partitions
+            if self._is_moved_away(entry, topic_ids.get(entry.partition.topic))
+        ]
+        for replica in left:
+            self._leave(replica, delete=False)
+        if left:
+            self._fetchers.stop_idle()
+
+    def _is_moved_away(self, entry: UpdateMetadataPartition, topic_id: TopicId | None) -> bool:
+        """Whether others have it, by a later decision than that which this broker knows."""
+        replica = self.replicas.get(entry.partition)
+        if replica is None or self._me in entry.replicas:
+            return False
+        known_id = replica.hosted.topic_id
+        is_namesake = None not in {known_id, topic_id} and known_id != topic_id
+        return is_namesake or entry.leader_epoch > replica.leader_epoch
+
+    def _leave(self, replica: Replica, *, delete: bool) -> None:
+        self.drop(replica.partition)
+        if not delete:
+            self.stopped[replica.partition] = replica
+        self._announce(replica, "deleted" if delete else "stopped")
 
     def lose(self, partitions: Iterable[TopicPartition]) -> None:
         """Their disk has failed."""

@@ -358,6 +358,7 @@ class ReplicaManager(Actor):
             self._told_in = request.broker_epoch
             self.cache.forget_topics()
         gone = self.cache.update(request)
+        self.hosting.stop_moved_away(request)
         if gone and self.coordinator is not None:
             self.coordinator.tell(TopicsDeleted(gone))
         self.waits.look()

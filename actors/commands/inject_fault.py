@@ -8,6 +8,7 @@ import argparse
 import re
 import sys
 from collections.abc import Callable
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Final
 
@@ -55,8 +56,12 @@ def main(arguments: list[str] | None = None) -> int:
     if words and words[0] in KINDS:
         return _single(words[0], words[1:])
     parser = _parser()
-    given = parser.parse_args(words)
+    given, unknown = parser.parse_known_args(words)
     try:
+        if given.scenario is not None:  # else a fault's flags would be blamed for its name
+            _check_is_file(given.scenario)
+        if unknown:
+            parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         return _chosen(parser, given)
     except (BadScenario, BadConfig, FaultRefused) as error:
         return _refuse(str(error))
@@ -79,7 +84,7 @@ def _chosen(parser: Parser, given: argparse.Namespace) -> int:
     if given.random:
         scenario = lasting_scenario_of_seed(_seed(given), for_ms=given.duration * 1000)
     else:
-        scenario = _seeded(_read(given.scenario), given)
+        scenario = _seeded(read_scenario(Path(given.scenario)), given)
     return _play(scenario, given)
 
 
@@ -145,10 +150,12 @@ def _seed(given: argparse.Namespace) -> int:
     return SystemRandom().randint(1, MOST_SEED)
 
 
-def _read(path: str) -> Scenario:
+def _check_is_file(path: str) -> None:
     if not path.endswith(".toml") and "/" not in path and not Path(path).exists():
-        raise BadScenario(f"{path!r:.60} is neither a file nor a fault; see {NAME} --list")
-    return read_scenario(Path(path))
+        near = ", ".join(get_close_matches(path, KINDS, cutoff=0))
+        raise BadScenario(
+            f"{path!r:.60} is neither a file nor a fault: the nearest are {near}; see {NAME} --list"
+        )
 
 
 def _seeded(scenario: Scenario, given: argparse.Namespace) -> Scenario:

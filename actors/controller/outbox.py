@@ -3,7 +3,8 @@
 Rule: a batch holds one LeaderAndIsr and one StopReplica a broker and one UpdateMetadata for all;
 the last word on a partition wins, but `is_new` and `delete` stay once said (B126). A batch that is
 begun while another is unsent is a bug that would make the controller useless: it raises, and the
-controller gives up its office (B011, B125).
+controller gives up its office (B011, B125). Requests are numbered in their order: each broker gets
+its own in that order, whatever is sent again (B123).
 """
 
 from collections.abc import Callable, Iterable
@@ -31,6 +32,7 @@ from wire.ids import (
     NO_LEADER_EPOCH,
     NO_PARTITION_EPOCH,
     BrokerId,
+    ControlSequence,
     LeaderEpoch,
     TopicId,
     TopicPartition,
@@ -112,6 +114,7 @@ class Outbox:
         self._metadata_partitions: dict[TopicPartition, None] = {}
         self._entries: dict[TopicPartition, LeaderAndIsrPartition] = {}
         self._tells_all = False  # whether all brokers are among those who hear of the metadata
+        self._sequence = 0  # of the next request: they are counted as long as the reign lasts
 
     # --- collecting -----------------------------------------------------------------------------
 
@@ -238,6 +241,7 @@ class Outbox:
                     if leader in context.brokers
                 ),
                 topic_ids=self._topic_ids(batch),
+                sequence=self._next_sequence(),
             )
             self._post(known, request)
 
@@ -266,6 +270,7 @@ class Outbox:
                 partitions=partitions,
                 live_brokers=live,
                 topic_ids=topic_ids,
+                sequence=self._next_sequence(),
             )
             self._post(known, request)
 
@@ -307,6 +312,7 @@ class Outbox:
                 controller_epoch=context.epoch,
                 broker_epoch=known.epoch,
                 partitions=tuple(batch.values()),
+                sequence=self._next_sequence(),
             )
             deleted = frozenset(each.partition for each in batch.values() if each.delete)
             self._post(known, request, deleted)
@@ -315,6 +321,10 @@ class Outbox:
         topics = dict.fromkeys(partition.topic for partition in partitions)
         ids = self._context.topic_ids
         return tuple((topic, ids[topic]) for topic in topics if topic in ids)
+
+    def _next_sequence(self) -> ControlSequence:
+        self._sequence += 1
+        return ControlSequence(self._sequence)
 
     def _post(
         self, broker: Broker, request: Message, deleted: frozenset[TopicPartition] = NO_DELETION

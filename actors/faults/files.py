@@ -3,7 +3,9 @@
 Rule: an index entry is looked at once, when it is new. A log is compared with what it was before
 its broker died as soon as the broker holds it again, before anything was appended to it. A cut that
 was not durable yet may be undone by a power cut. What was deleted on purpose has no past: a replica
-that comes back later begins with nothing.
+that comes back later begins with nothing. A deletion is known by the answer to its order, and no
+other order takes it back; until it is answered both may be true. It excuses the loss of what was
+there before it, and of nothing that is written later. A topic that is made anew has its own past.
 """
 
 from collections.abc import Sequence
@@ -19,6 +21,8 @@ from wire.ids import Offset, TopicPartition
 from wire.records import HEADER_BYTES, decode_header
 from wire.trace import LogTruncated, RecordsAppended, TraceEvent
 
+Where = tuple[str, TopicPartition]  # by node
+
 
 class IndexesAreTrue(Invariant):
     """I-23."""
@@ -28,7 +32,8 @@ class IndexesAreTrue(Invariant):
 
     def __init__(self) -> None:
         self._looked: dict[Key, tuple[Seen, int, dict[Offset, int]]] = {}
-        self._deleted: set[tuple[str, TopicPartition]] = set()  # by node, since the last look
+        self._deleting: dict[Where, set[tuple[str, int]]] = {}  # by which calls; not answered yet
+        self._deleted: set[Where] = set()  # and not seen since
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """A cut is durable before it is told of, and before anything is appended."""
@@ -41,30 +46,33 @@ class IndexesAreTrue(Invariant):
 
     def on_control_arrived(self, call: Call) -> None:
         """Note what a broker is told to delete."""
-        if isinstance(call.request, StopReplica):
-            deleted = (each.partition for each in call.request.partitions if each.delete)
-            self._deleted.update((call.destination, partition) for partition in deleted)
+        for where in _doomed(call):
+            self._deleting.setdefault(where, set()).add((call.source, call.correlation))
 
     def on_control_answered(self, call: Call, response: ControlResponse) -> None:
-        """Not if it has refused."""
-        if isinstance(response, StopReplicaResponse):
-            is_refused = response.error_code is not ErrorCode.NONE
-            told = () if not isinstance(call.request, StopReplica) else call.request.partitions
-            kept = {each.partition for each in told if is_refused}
-            kept |= {e.partition for e in response.partitions if e.error_code is not ErrorCode.NONE}
-            self._deleted.difference_update((call.destination, partition) for partition in kept)
+        """It is deleted, unless the broker has refused."""
+        if not isinstance(response, StopReplicaResponse):
+            return
+        is_refused = response.error_code is not ErrorCode.NONE
+        kept = {e.partition for e in response.partitions if e.error_code is not ErrorCode.NONE}
+        for where in _doomed(call):
+            self._deleting.get(where, set()).discard((call.source, call.correlation))
+            if not is_refused and where[1] not in kept:
+                self._deleted.add(where)
 
     def check(self, changed: Sequence[Seen], sight: Sight) -> None:
         """Judge the logs that have changed."""
         del sight
         for seen in changed:
+            where = (seen.node.world.node, seen.partition)
             if seen.before is not None:
                 before, seen.before = seen.before, None
-                where = (seen.node.world.node, seen.partition)
-                if where in self._deleted:
-                    self._deleted.remove(where)
-                else:
+                is_excused = where in self._deleted or bool(self._deleting.get(where))
+                if not is_excused and not seen.is_of_namesake(before):
                     self._judge_recovery(seen, before)
+                if seen.node is not before.node:
+                    self._deleting.pop(where, None)  # nobody answers for a former life
+            self._deleted.discard(where)  # it is there again: its past begins now
             if seen.log is not None:
                 self._judge_indexes(seen)
 
@@ -115,3 +123,9 @@ class IndexesAreTrue(Invariant):
         return Violation(
             self.name, what, partition=seen.partition, brokers=(seen.broker,), offsets=(offset,)
         )
+
+
+def _doomed(call: Call) -> list[Where]:
+    request = call.request
+    entries = request.partitions if isinstance(request, StopReplica) else ()
+    return [(call.destination, each.partition) for each in entries if each.delete]

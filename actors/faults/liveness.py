@@ -4,6 +4,7 @@ Rule: each is asked once, in the end, after a minute of quiet. What Kafka 2.8 it
 is in gaps.py, and no fault.
 """
 
+from actors.broker.replica import Replica
 from actors.faults.calls import Call, broker_at
 from actors.faults.gaps import blocked_topics
 from actors.faults.goodbyes import GoodbyesEndAtOnce
@@ -77,7 +78,7 @@ class OneControllerInTheEnd(Invariant):
 
 
 class EverybodyIsInSync(Invariant):
-    """L-2: every partition has a live leader, and all its replicas are in sync."""
+    """L-2: every partition has one live leader, and all its replicas are in sync."""
 
     name = "L-2"
 
@@ -97,14 +98,18 @@ class EverybodyIsInSync(Invariant):
                 raise Violation(self.name, what, partition=partition)
         for node in _up(sight):
             for partition, replica in node.replica_manager.replicas.items():
-                known = self.ledger.states.get(partition)
-                is_leader = known is not None and known.state.leader == node.config.broker_id
-                is_judged = is_leader and partition.topic not in blocked
-                if is_judged and replica.hosted.is_under_replicated:
-                    what = f"its leader counts only {replica.hosted.isr}"
-                    raise Violation(
-                        self.name, what, partition=partition, brokers=(node.config.broker_id,)
-                    )
+                if replica.is_leader and partition.topic not in blocked:
+                    self._judge_leader(BrokerId(node.config.broker_id), replica)
+
+    def _judge_leader(self, broker: BrokerId, replica: Replica) -> None:
+        """Who believes to lead is the leader: one that is silent about it takes records, too."""
+        partition, known = replica.partition, self.ledger.states.get(replica.partition)
+        if known is None or known.state.leader != broker:
+            what = f"{broker} leads it in epoch {replica.leader_epoch}, and should not: {known}"
+            raise Violation(self.name, what, partition=partition, brokers=(broker,))
+        if replica.hosted.is_under_replicated:
+            what = f"its leader counts only {replica.hosted.isr}"
+            raise Violation(self.name, what, partition=partition, brokers=(broker,))
 
 
 class MetadataIsTrue(Invariant):

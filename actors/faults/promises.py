@@ -4,8 +4,9 @@ Rule: a promise is judged by the log of every leader of the same or a later epoc
 after an unclean election, and when nobody is left in the ISR who is alive and has kept its disk
 since it came in: what disks keep of what was not synced is a matter of luck, as in Kafka, which
 does not sync before it answers. What a leader of such an epoch promises later is void as well: it
-does not know yet that the others have gone on without it. A promise ends with its topic; whoever
-gives one must have what it promises below its high watermark by then.
+does not know yet that the others have gone on without it. A promise ends with its topic, and binds
+no leader of another of that name; whoever gives one must have what it promises below its high
+watermark by then.
 """
 
 from collections.abc import Sequence
@@ -148,7 +149,7 @@ class Promises(Invariant):
 
     def _judge(self, seen: Seen) -> None:
         promises = self._promises.get(seen.partition)
-        if not promises:
+        if not promises or self._leads_a_namesake(seen):
             return
         key = (int(seen.broker), seen.partition)
         before = self._judged.get(key)
@@ -158,6 +159,12 @@ class Promises(Invariant):
             if promise.epoch <= seen.epoch:
                 self._judge_one(seen, promise)
         self._judged[key] = _Judged(seen, seen.cuts, seen.epoch, len(promises))
+
+    def _leads_a_namesake(self, seen: Seen) -> bool:
+        """Whether it leads a topic that is gone, and has not heard of that yet."""
+        topic = self.ledger.topics.get(seen.partition.topic)
+        ids = (seen.hosted.topic_id, None if topic is None else topic.topic_id)
+        return None not in ids and ids[0] != ids[1]
 
     def _judge_one(self, seen: Seen, promise: Promise) -> None:
         is_compacted = seen.log is not None and seen.log.config.is_compacted

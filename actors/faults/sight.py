@@ -79,6 +79,11 @@ class Seen:
         """Of the last decision that it heard of."""
         return self.hosted.leader_epoch
 
+    def is_of_namesake(self, other: "Seen") -> bool:
+        """Whether the other is a replica of another topic of that name: they share nothing."""
+        mine, its = self.hosted.topic_id, other.hosted.topic_id
+        return mine is not None and its is not None and mine != its
+
     @property
     def is_as_it_was(self) -> bool:
         """Whether another look would see nothing new."""

@@ -6,7 +6,7 @@ caught up, or was out and is in again, that is no fault of the leader's: whether
 I-7's matter. So it is with one that has heard of a later epoch: it is this leader's follower no
 more, and may have cut off what only this one has. What a follower was told in an earlier epoch is
 no matter of this one's leader, whose own high watermark may be behind for a while (the known gap of
-I-19).
+I-19). A leader of a topic that is gone counts no replica of another one of that name.
 """
 
 from collections.abc import Sequence
@@ -115,7 +115,7 @@ class HighWatermarksAreSound(Invariant):
             seen = sight.all.get((int(member), leader.partition))
             if seen is None or seen is leader or seen.epoch > leader.epoch:
                 continue
-            if self._may_have_less(seen, leader):
+            if seen.is_of_namesake(leader) or self._may_have_less(seen, leader):
                 continue
             if seen.end < leader.high_watermark:
                 raise _violation(

@@ -218,6 +218,10 @@ def test_a_violation_is_exit_code_2_and_json_is_for_programs(scenario, capsys):
     [
         ([], "must be given"),
         (["nonsense"], "neither a file nor a fault"),
+        (["explode", "--broker", "1"], "'explode' is neither .*: the nearest are .*see .*--list"),
+        (["--seed", "3", "explode", "--broker", "1"], "'explode' is neither a file nor a fault"),
+        (["kil", "--broker", "1"], "'kil' is neither a file nor a fault: the nearest are kill, "),
+        (["nowhere.toml", "--broker", "1"], "unrecognized arguments: --broker 1"),
         (["nowhere.toml"], "cannot be read"),
         (["--random"], "--random needs --for"),
         (["--random", "--for", "0"], "seconds"),

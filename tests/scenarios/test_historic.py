@@ -33,7 +33,7 @@ from actors.faults.scenario import read_scenario
 from actors.faults.simulated import judge
 from runtime.session import SessionKeeper
 from tests.behaviours import BEHAVIOURS
-from wire.ids import NO_LEADER_EPOCH, UNKNOWN_BROKER_EPOCH
+from wire.ids import NO_CONTROL_SEQUENCE, NO_LEADER_EPOCH, UNKNOWN_BROKER_EPOCH
 
 FOLDER = Path(__file__).parent
 FILES = {path.stem: path for path in sorted(FOLDER.glob("h[0-9]*.toml"))}
@@ -50,6 +50,11 @@ def removes(name: str, shown: str) -> Callable[[Removal], Removal]:
         return removal
 
     return note
+
+
+def _unnumbered(patch: Patch) -> None:
+    """Requests as Kafka's: by its number, too, a late copy is known."""
+    patch.setattr(Outbox, "_next_sequence", lambda self: NO_CONTROL_SEQUENCE)
 
 
 @removes("h1-two-controllers", "I-2")
@@ -101,6 +106,7 @@ def _brokers_by_their_ids_alone(patch: Patch) -> None:
 
 @removes("h11-stop-replica-for-a-former-life", "I-11")
 def _no_broker_epoch(patch: Patch) -> None:
+    _unnumbered(patch)
     fence = Fence.check
 
     def by_controller_epoch_alone(self: Fence, request: Any) -> None:
@@ -115,6 +121,7 @@ def _no_broker_epoch(patch: Patch) -> None:
 
 @removes("h12-late-stop-replica", "expect")
 def _stop_replica_without_an_epoch(patch: Patch) -> None:
+    _unnumbered(patch)
     patch.setattr(Outbox, "_stop_epoch", lambda self, partition: NO_LEADER_EPOCH)
 
 

@@ -52,12 +52,14 @@ def pack_by_hand(request: LeaderAndIsr) -> bytes:
             ],
             [(node.id, node.host, node.port, node.rack) for node in request.live_leaders],
             request.topic_ids,
+            request.sequence,
         )
     )
 
 
 def unpack_by_hand(data: bytes) -> LeaderAndIsr:
-    _, controller, epoch, broker_epoch, rows, nodes, ids = msgpack.unpackb(data, use_list=False)
+    said = msgpack.unpackb(data, use_list=False)
+    _, controller, epoch, broker_epoch, rows, nodes, ids, sequence = said
     return LeaderAndIsr(
         controller_id=controller,
         controller_epoch=epoch,
@@ -92,4 +94,5 @@ def unpack_by_hand(data: bytes) -> LeaderAndIsr:
         ),
         live_leaders=tuple([Node(*node) for node in nodes]),
         topic_ids=ids,
+        sequence=sequence,
     )

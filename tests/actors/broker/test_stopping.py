@@ -65,6 +65,89 @@ def noted(drive, file: str, broker: int = 2) -> set[TopicPartition]:
     return set(read_offsets(disk(drive, broker), file))
 
 
+# --- moved away, and nobody says so ---------------------------------------------------------------
+
+
+async def hear(drive, to: int, *entries, **fields) -> None:
+    request = update_metadata(*entries, **fields)
+    response = await drive.ask(to, request, UpdateMetadataResponse)
+    assert response.error_code is OK
+
+
+@pytest.mark.behaviour("B141", "B142", "L-8")
+async def test_who_was_moved_away_unheard_leads_no_more_once_metadata_says_so(drive):
+    """Its broker had no session then; what is wanted of it was never sent (seed 8502)."""
+    await lead(drive, ORDERS)
+
+    await hear(drive, 2, news(ORDERS, 1, 1, replicas=(1, 3), isr=(1, 3)))
+
+    assert drive.replica(2, "orders") is None
+    assert folders(drive) == ["orders-0"]  # as long as nobody says that it is to be deleted
+    refused = await produce(drive, ORDERS, b"c", leader=2)
+    assert refused.error_code is ErrorCode.NOT_LEADER_OR_FOLLOWER
+
+
+@pytest.mark.behaviour("B141", "B142", "L-8")
+async def test_who_was_moved_away_unheard_follows_no_more(drive):
+    await tell(drive, 1, order(ORDERS, 1, 0))
+    await tell(drive, 2, order(ORDERS, 1, 0))
+
+    await hear(drive, 2, news(ORDERS, 1, 1, replicas=(1, 3), isr=(1, 3)))
+
+    assert drive.replica(2, "orders") is None
+
+
+@pytest.mark.behaviour("B141", "B142")
+@pytest.mark.parametrize(
+    "said",
+    [
+        {"epoch": 1},  # it is assigned: a LeaderAndIsr says what it shall be
+        {"epoch": 0, "replicas": (1, 3)},  # as old as what it was told
+    ],
+)
+async def test_metadata_stops_nobody_who_is_assigned_or_knows_better(drive, said):
+    await lead(drive, ORDERS)
+
+    await hear(drive, 2, news(ORDERS, 1, said.pop("epoch"), **said))
+
+    assert drive.replica(2, "orders").is_leader
+
+
+@pytest.mark.behaviour("B142", "I-15")
+async def test_metadata_of_a_namesake_stops_the_replica_of_a_topic_that_is_gone(drive):
+    """The epochs of two topics are not compared."""
+    former, other = (("orders", "A" * 22),), (("orders", "B" * 22),)
+    request = leader_and_isr(order(ORDERS, 2, 5, isr=(2,)), topic_ids=former)
+    await drive.ask(2, request, LeaderAndIsrResponse)
+    moved = news(ORDERS, 1, 0, replicas=(1, 3))
+
+    await hear(drive, 2, moved, topic_ids=former)
+    await hear(drive, 2, moved)
+    assert drive.replica(2, "orders").is_leader
+    await hear(drive, 2, moved, topic_ids=other)
+
+    assert drive.replica(2, "orders") is None
+
+
+@pytest.mark.behaviour("L-8")
+async def test_a_process_that_lives_on_in_another_session_leads_nothing_that_was_moved_away(sim):
+    drive = await Drive.start(sim)
+    orders = await drive.create("orders", [2, 3])
+    await produce(drive, orders, b"committed", acks=-1)
+    sim.cut("broker-2", "zookeeper")
+    await drive.sim.sleep(LONG_MS)
+    assert drive.state("orders").leader == 3
+    assert drive.replica(2, "orders").is_leader  # it has heard of nothing
+
+    await drive.reassign({orders: [3, 1]})
+    await drive.settle()
+    sim.heal()
+    await drive.settle()
+
+    assert drive.state("orders").isr == (3, 1)
+    assert drive.replica(2, "orders") is None
+
+
 # --- stopped --------------------------------------------------------------------------------------
 
 

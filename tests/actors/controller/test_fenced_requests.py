@@ -3,6 +3,7 @@
 import pytest
 from msgspec.structs import replace
 
+from tests.support.data import produce, values_on
 from tests.support.drive import Drive
 from wire.control import (
     ControlledShutdown,
@@ -38,6 +39,7 @@ async def drive(sim):
 def news(drive, kind):
     """A request of the present controller to broker 2 that changes something there."""
     lead, tell = drive.sent(LeaderAndIsr, to=2)[-1], drive.sent(UpdateMetadata, to=2)[-1]
+    lead = replace(lead, sequence=tell.sequence)  # it comes as the last, not as a late copy
     if kind is LeaderAndIsr:
         (entry,) = lead.partitions
         return replace(lead, partitions=(replace(entry, leader=BrokerId(3), leader_epoch=1),))
@@ -159,3 +161,81 @@ async def test_an_equal_or_higher_controller_epoch_is_taken(drive, kind, epoch):
 
     assert await send(drive, replace(news(drive, kind), controller_epoch=epoch)) is ErrorCode.NONE
     assert knows(drive) != before
+
+
+# --- one controller's requests, in their order ----------------------------------------------------
+
+
+def said(drive, kind, **more):
+    """The first request of a kind to broker 2 that names the partition with these fields."""
+    for each in drive.sent(kind, to=2):
+        for entry in each.partitions:
+            if (
+                entry.partition == ORDERS
+                and more.items() <= {name: getattr(entry, name) for name in more}.items()
+            ):
+                return each
+    raise AssertionError(f"no {kind.__name__} like that was sent")
+
+
+async def test_a_late_copy_of_a_decision_does_not_bring_a_deleted_topic_back(drive):
+    """It came again since its answer was late, and the first copy came last (seed 9662)."""
+    late = said(drive, LeaderAndIsr)
+    await drive.delete("orders")
+    await drive.settle()
+    assert ORDERS not in drive.cluster.nodes[2].replica_manager.replicas
+
+    code = await send(drive, late)
+
+    assert code is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert ORDERS not in drive.cluster.nodes[2].replica_manager.replicas
+
+
+async def test_a_late_copy_of_a_deletion_does_not_delete_the_topic_that_was_made_anew(drive):
+    """No leader epoch guards it: a deletion raises none (B132)."""
+    await drive.delete("orders")
+    await drive.settle()
+    late = said(drive, StopReplica, delete=True)
+    orders = await drive.create("orders", [2, 3])
+    await produce(drive, orders, b"committed", acks=-1)
+
+    code = await send(drive, late)
+
+    assert code is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert values_on(drive, 2, orders) == [b"committed"]
+
+
+async def test_a_late_copy_of_metadata_does_not_tell_of_the_past(drive):
+    late = said(drive, UpdateMetadata)
+    await drive.kill(3)
+    await drive.restart(3)
+    await drive.settle()
+    known = drive.cached(2, "orders")
+    assert known.leader_epoch > late.partitions[0].leader_epoch
+
+    code = await send(drive, late)
+
+    assert code is ErrorCode.STALE_CONTROLLER_EPOCH
+    assert drive.cached(2, "orders") == known
+
+
+async def test_the_last_request_may_come_twice_and_another_controller_counts_anew(drive):
+    last = max(drive.sent(UpdateMetadata, to=2), key=lambda each: each.sequence)
+    first = replace(last, controller_epoch=last.controller_epoch + 1, sequence=0)
+
+    assert await send(drive, last) is ErrorCode.NONE
+    assert await send(drive, first) is ErrorCode.NONE
+    assert await send(drive, replace(first, sequence=1)) is ErrorCode.NONE
+    assert await send(drive, first) is ErrorCode.STALE_CONTROLLER_EPOCH
+
+
+async def test_a_controller_counts_its_requests_to_each_broker_upwards(drive):
+    await drive.create("payments", [1, 2, 3])
+    await drive.delete("payments")
+    await drive.settle()
+
+    for to in (1, 2, 3):
+        told = [each.request for each in drive.requests if each.to == to]
+        numbers = [each.sequence for each in told if isinstance(each, KINDS)]
+        assert numbers == sorted(set(numbers))
+        assert len(numbers) > len(KINDS)

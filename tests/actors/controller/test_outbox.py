@@ -16,7 +16,13 @@ from wire.control import (
     UpdateMetadata,
     UpdateMetadataPartition,
 )
-from wire.ids import LEADER_EPOCH_DURING_DELETE, NO_LEADER_EPOCH, Node, TopicPartition
+from wire.ids import (
+    LEADER_EPOCH_DURING_DELETE,
+    NO_CONTROL_SEQUENCE,
+    NO_LEADER_EPOCH,
+    Node,
+    TopicPartition,
+)
 from wire.message import CODES
 from wire.metadata import ApiVersionRange, ApiVersions, ApiVersionsResponse
 from wire.trace import ControllerResigned
@@ -283,6 +289,7 @@ async def test_orders_and_metadata_carry_who_speaks_to_which_life_and_each_full_
         "partition_epoch": 0,
         "replicas": (2, 3),
     }
+    (order,), news = drive.sent(LeaderAndIsr, to=3), drive.sent(UpdateMetadata, to=1)[-1]
     assert drive.sent(LeaderAndIsr, to=3) == [
         LeaderAndIsr(
             **common,
@@ -290,15 +297,18 @@ async def test_orders_and_metadata_carry_who_speaks_to_which_life_and_each_full_
             partitions=(LeaderAndIsrPartition(**state, is_new=True),),
             live_leaders=(Node(2, "broker-2", 9092),),
             topic_ids=(("sales", topic_id),),
+            sequence=order.sequence,
         )
     ]
-    assert drive.sent(UpdateMetadata, to=1)[-1] == UpdateMetadata(
+    assert news == UpdateMetadata(
         **common,
         broker_epoch=drive.tree.stat("/brokers/ids/1").czxid,
         partitions=(UpdateMetadataPartition(**state),),
         live_brokers=(broker(1), broker(2), broker(3)),
         topic_ids=(("sales", topic_id),),
+        sequence=news.sequence,
     )
+    assert NO_CONTROL_SEQUENCE < order.sequence < news.sequence
 
 
 @pytest.mark.behaviour("B131")
@@ -368,6 +378,7 @@ async def test_one_stop_replica_says_for_each_partition_whether_to_delete_and_it
                     partition=sales, leader_epoch=LEADER_EPOCH_DURING_DELETE, delete=True
                 ),
             ),
+            sequence=drive.sent(StopReplica)[0].sequence,
         )
     ]
 

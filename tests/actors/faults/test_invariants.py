@@ -21,8 +21,10 @@ from actors.faults.watched import Watched
 from actors.faults.watermarks import HighWatermarksAreSound
 from runtime.simulation.simulator import Simulator
 from tests.actors.faults.planted import Planted
+from tests.simulation.mutations.schedules import enact, leads_a_namesake
 from tests.support.data import produce
 from tests.support.drive import Drive
+from wire.control import StopReplica, StopReplicaPartition, StopReplicaResponse
 from wire.data import (
     Fetch,
     FetchPartition,
@@ -44,7 +46,15 @@ from wire.groups import (
     OffsetFetchResponse,
     OffsetFetchResult,
 )
-from wire.ids import BrokerId, LeaderEpoch, Offset, PartitionEpoch, TopicPartition
+from wire.ids import (
+    UNKNOWN_BROKER_EPOCH,
+    BrokerId,
+    ControllerEpoch,
+    LeaderEpoch,
+    Offset,
+    PartitionEpoch,
+    TopicPartition,
+)
 from wire.message import PartitionResult
 from wire.records import Record, assign, encode_batch
 from wire.trace import (
@@ -129,6 +139,15 @@ def stored(value: bytes, offset: int, epoch: int = 0) -> bytearray:
 @pytest.fixture
 def scene_of(sim: Simulator) -> Callable[[Invariant], Awaitable[Scene]]:
     return lambda invariant: Scene.set(sim, invariant)
+
+
+def test_a_topic_and_its_namesake_share_nothing():
+    """A broker leads the one that is gone until it hears of that, beside the leader of the other.
+
+    That what is of one topic must agree is shown by what is planted below, and by
+    `python -m tests.simulation.mutations --only namesakes`.
+    """
+    enact(leads_a_namesake)
 
 
 def test_there_is_one_for_each_number():
@@ -563,6 +582,104 @@ async def test_a_log_that_recovers_something_else_than_was_there_is_found(sim, s
 
     with pytest.raises(Violation, match="no prefix of"):
         scene.check()
+
+
+def told(scene: Scene, broker: int, *codes: ErrorCode, delete: bool) -> None:
+    """A broker is told to stop its replica, and answers; without a code it does not."""
+    entry = StopReplicaPartition(partition=ORDERS, leader_epoch=LeaderEpoch(0), delete=delete)
+    order = StopReplica(
+        controller_id=BrokerId(1),
+        controller_epoch=ControllerEpoch(1),
+        broker_epoch=UNKNOWN_BROKER_EPOCH,
+        partitions=(entry,),
+    )
+    planted = Planted(scene.drive, scene.watched)
+    number = planted.send(1, broker, order)
+    planted.arrive(1, broker, order, number)
+    for code in codes:
+        answer = StopReplicaResponse(partitions=(PartitionResult(ORDERS, code),))
+        planted.answer(1, broker, number, answer)
+
+
+async def comes_back_with_nothing(sim: Simulator, scene: Scene, broker: int) -> None:
+    sim._disks[f"broker-{broker}"].crash(keep_nothing=True)
+    scene.drive.cluster.kill(broker)
+    await scene.drive.restart(broker)
+
+
+@pytest.mark.behaviour("I-23")
+@pytest.mark.parametrize("codes", [(), (ErrorCode.NONE,)])
+async def test_what_was_deleted_or_may_have_been_has_no_past(sim, scene_of, codes):
+    scene = await scene_of(IndexesAreTrue())
+    scene.replica(2).log.recovery_point = Offset(3)
+    scene.check()
+
+    told(scene, 2, *codes, delete=True)
+    await comes_back_with_nothing(sim, scene, 2)
+
+    scene.check()
+
+
+@pytest.mark.behaviour("I-23")
+async def test_a_refusal_takes_back_no_deletion_but_its_own(sim, scene_of):
+    scene = await scene_of(IndexesAreTrue())
+    scene.replica(2).log.recovery_point = Offset(3)
+    scene.check()
+
+    told(scene, 2, ErrorCode.NONE, delete=True)
+    told(scene, 2, ErrorCode.KAFKA_STORAGE_ERROR, delete=False)
+    told(scene, 2, ErrorCode.KAFKA_STORAGE_ERROR, delete=True)
+    await comes_back_with_nothing(sim, scene, 2)
+
+    scene.check()
+
+
+@pytest.mark.behaviour("I-23")
+async def test_a_deletion_that_was_refused_excuses_nothing(sim, scene_of):
+    scene = await scene_of(IndexesAreTrue())
+    scene.replica(2).log.recovery_point = Offset(3)
+    scene.check()
+
+    told(scene, 2, ErrorCode.KAFKA_STORAGE_ERROR, delete=True)
+    await comes_back_with_nothing(sim, scene, 2)
+
+    with pytest.raises(Violation, match="the log ends at 0, and was durable to 3"):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-23")
+async def test_a_deletion_excuses_nothing_that_was_written_after_it(sim, scene_of):
+    scene = await scene_of(IndexesAreTrue())
+    told(scene, 2, ErrorCode.NONE, delete=True)
+
+    await scene.produce(1, b"after it")
+    await scene.drive.settle()
+    scene.replica(2).log.recovery_point = Offset(4)
+    scene.check()
+    await comes_back_with_nothing(sim, scene, 2)
+
+    with pytest.raises(Violation, match="the log ends at 0, and was durable to 4"):
+        scene.check()
+
+
+@pytest.mark.behaviour("I-23")
+async def test_a_namesake_of_a_deleted_topic_has_no_past(sim, scene_of):
+    """Its broker was away when the replica was moved, and when the topic went."""
+    scene = await scene_of(IndexesAreTrue())
+    scene.replica(2).log.recovery_point = Offset(3)
+    scene.check()
+
+    await scene.drive.kill(2)
+    await scene.drive.reassign({ORDERS: [1, 3]})
+    await scene.drive.settle()
+    await scene.drive.delete("orders")
+    await scene.drive.settle()
+    await scene.drive.create("orders", [1, 2])
+    await scene.drive.restart(2)
+    await scene.drive.settle()
+
+    scene.check()
+    assert scene.replica(2).log_end_offset == 0
 
 
 # --- answers --------------------------------------------------------------------------------------

@@ -125,6 +125,20 @@ async def test_a_leader_that_counts_fewer_than_zookeeper_is_found(sim):
     fires(planted, r"L-2 orders-0 on 1: its leader counts only \(1,\)")
 
 
+@pytest.mark.behaviour("L-2")
+@pytest.mark.parametrize("isr", [(1,), (1, 2, 3)])
+async def test_one_that_leads_beside_the_leader_is_found(sim, isr):
+    """Alone in its ISR it writes nothing to ZooKeeper, and is as wrong."""
+    planted = await Planted.with_topic(sim, EverybodyIsInSync())
+    replica = planted.drive.replica(1, "orders")
+    former = replica.hosted.with_isr(tuple(map(BrokerId, isr)), replica.hosted.partition_epoch)
+
+    planted.write_state("broker-2", leader=2, leader_epoch=1)
+    replica.hosted = former
+
+    fires(planted, "L-2 orders-0 on 1: 1 leads it in epoch 0, and should not")
+
+
 @pytest.mark.behaviour("L-3")
 async def test_a_broker_that_knows_another_leader_is_found(sim):
     planted = await Planted.with_topic(sim, MetadataIsTrue())

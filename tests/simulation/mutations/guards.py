@@ -14,6 +14,12 @@ BROKER: Final = "actors.broker."
 CONTROLLER: Final = "actors.controller."
 COORDINATOR: Final = "actors.coordinator."
 
+NO_NUMBERS: Final = Edit(  # by its number, too, a late copy is known
+    f"{CONTROLLER}outbox:Outbox._next_sequence",
+    "return ControlSequence(self._sequence)",
+    "return ControlSequence(-1)",
+)
+
 OBEYING: Final = (
     guard(
         "broker-epoch",
@@ -36,21 +42,58 @@ OBEYING: Final = (
         "False",
         "A decision is taken once, and never after a later one (B135)",
     ),
-    guard(
+    Guard(
         "leader-epoch-of-stop-replica",
-        f"{BROKER}hosting:Hosting._stop",
-        "entry.leader_epoch not in UNFENCED and entry.leader_epoch < replica.leader_epoch",
-        "False",
         "A late StopReplica stops no replica that was told to run since (B141, H12)",
+        (
+            Edit(
+                f"{BROKER}hosting:Hosting._stop",
+                "entry.leader_epoch not in UNFENCED and entry.leader_epoch < replica.leader_epoch",
+                "False",
+            ),
+            NO_NUMBERS,
+        ),
+        scenario("h12-late-stop-replica", "a StopReplica must come twice, seconds apart"),
+    ),
+    Guard(
+        "stop-replica-says-its-epoch",
+        "The controller says in which leader epoch it stops a replica (B132, H12)",
+        (
+            Edit(
+                f"{CONTROLLER}outbox:Outbox._stop_epoch",
+                "NO_LEADER_EPOCH if leadership is None else leadership.leader_epoch",
+                "NO_LEADER_EPOCH",
+            ),
+            NO_NUMBERS,
+        ),
         scenario("h12-late-stop-replica", "a StopReplica must come twice, seconds apart"),
     ),
     guard(
-        "stop-replica-says-its-epoch",
-        f"{CONTROLLER}outbox:Outbox._stop_epoch",
-        "NO_LEADER_EPOCH if leadership is None else leadership.leader_epoch",
-        "NO_LEADER_EPOCH",
-        "The controller says in which leader epoch it stops a replica (B132, H12)",
-        scenario("h12-late-stop-replica", "a StopReplica must come twice, seconds apart"),
+        "overtaken-requests",
+        f"{BROKER}fence:Fence._is_overtaken",
+        "request.sequence < self._newest",
+        "False",
+        "A late copy of what a controller sent twice does nothing (B123)",
+        schedule(
+            "deletes what was made anew",
+            "a topic must be made anew, and no seed gives a name a second time",
+        ),
+    ),
+    guard(
+        "moved-away-unheard",
+        f"{BROKER}hosting:Hosting._is_moved_away",
+        "entry.leader_epoch > replica.leader_epoch",
+        "False",
+        "Who had no session when its replica was moved leads no longer (L-8)",
+        schedule("leads what was moved away", "one seed in some thousands moves it just then"),
+    ),
+    guard(
+        "deleted-unheard",
+        f"{BROKER}hosting:Hosting._is_moved_away",
+        "is_namesake or ",
+        "",
+        "Who had no session when its topic was made anew elsewhere leads no longer (I-15)",
+        schedule("leads a namesake", "the same, and a topic must be made anew"),
     ),
     guard(
         "namesakes",

@@ -22,7 +22,7 @@ from runtime.simulation.simulator import Simulator, run
 from tests.support.data import produce
 from tests.support.drive import Drive
 from wire.codec import decode
-from wire.control import ControlledShutdown
+from wire.control import ControlledShutdown, StopReplica
 from wire.data import Fetch
 from wire.frame import Frame, FrameKind
 from wire.groups import (
@@ -124,6 +124,48 @@ async def meets_its_namesake(drive: Drive) -> None:
     for value in (b"new 0", b"new 1", b"new 2", b"new 3"):
         await produce(drive, orders, value, acks=-1)
     await drive.restart(3)
+
+
+async def deletes_what_was_made_anew(drive: Drive) -> None:
+    """A topic is deleted and made anew; copies of the orders to delete it come only then."""
+    late: list[Frame] = []
+    transmit = drive.sim.network.transmit
+
+    def keep(frame: Frame) -> None:
+        if frame.kind is FrameKind.REQUEST and isinstance(decode(frame.payload), StopReplica):
+            late.append(frame)
+        transmit(frame)
+
+    await drive.create("orders", [2, 3])
+    drive.sim.network.transmit = keep  # type: ignore[method-assign]
+    await drive.delete("orders")
+    await drive.settle()
+    drive.sim.network.transmit = transmit  # type: ignore[method-assign]
+    orders = await drive.create("orders", [2, 3])
+    await produce(drive, orders, b"committed", acks=-1)
+    for frame in late:
+        transmit(frame)
+    await drive.settle()
+    await drive.kill(2)
+
+
+async def leads_what_was_moved_away(drive: Drive) -> None:
+    """A leader has no session while its partition moves away; its process lives on."""
+    orders = await drive.create("orders", [2, 3])
+    await produce(drive, orders, b"committed", acks=-1)
+    drive.sim.cut(node_name(2), "zookeeper")
+    await drive.sim.sleep(QUIET_MS)
+    await drive.alter({orders: [3, 4]})
+    await drive.settle()
+
+
+async def leads_a_namesake(drive: Drive) -> None:
+    """The same, and the topic is deleted and made anew meanwhile."""
+    await leads_what_was_moved_away(drive)
+    await drive.delete("orders")
+    await drive.settle()
+    orders = await drive.create("orders", [3, 4])
+    await produce(drive, orders, b"another", acks=-1)
 
 
 async def comes_back_unnoticed(drive: Drive) -> None:
@@ -462,6 +504,9 @@ def _die_after_write(drive: Drive, number: int) -> None:
 ONE: Final[tuple[Plot, ...]] = (
     joins_and_falls_silent,
     meets_its_namesake,
+    deletes_what_was_made_anew,
+    leads_what_was_moved_away,
+    leads_a_namesake,
     comes_back_unnoticed,
     leads_again_without_its_tail,
     stops_well_and_then_does_not,
