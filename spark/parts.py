@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final, NamedTuple
 from urllib.parse import unquote
 
-from spark.footer import BrokenFooter, rows_of, version_of
-from wire.trace import COLUMNS
+from spark.footer import BrokenFooter, shape_of, version_of
+from wire.trace import COLUMNS, SCHEMA_VERSION
 
 MAGIC: Final = b"PAR1"
 TAIL: Final = 8  # the length of the footer, and the magic again
@@ -65,11 +65,22 @@ def _look_at(tail: Tail, part: Part) -> Looked:
             raise BrokenFooter("it does not begin as a Parquet file")
         compacted = COMPACTED.search(part.path)
         version = int(compacted[1]) if compacted else version_of(footer)
-        return Looked(part, version, rows_of(footer))
+        shape = shape_of(footer)
+        _check_columns(part, SCHEMA_VERSION if version is None else version, shape.columns)
+        return Looked(part, version, shape.rows)
     except BrokenFooter as broken:
         return Looked(part, complaint=str(broken))
     except OSError as error:
         return Looked(part, complaint=error.strerror or str(error))
+
+
+def _check_columns(part: Part, version: int, columns: frozenset[str]) -> None:
+    """Read as another event, what it has would be nothing, and what it lacks nulls."""
+    known = frozenset(COLUMNS[part.event])
+    strange = columns - known if version <= SCHEMA_VERSION else frozenset()
+    lacking = known - columns if version >= SCHEMA_VERSION else frozenset()
+    if strange or lacking:
+        raise BrokenFooter(f"its columns are not those of {part.event}")
 
 
 def footer_length(tail: bytes, size: int) -> int:

@@ -33,6 +33,8 @@ PATIENT_JAVA: Final = (
     "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000"
     " -XX:Tier4CompileThreshold=100000 -XX:Tier4BackEdgeThreshold=400000 -XX:+UseParallelGC"
 )
+# Standard output is for answers; and patterns that Spark looks for in long plans go deep.
+STEADY_JAVA: Final = "-Xlog:disable -Xlog:all=warning:stderr -Xss4m"
 QUICK: Final = {
     "spark.sql.adaptive.enabled": "false",
     "spark.sql.codegen.factoryMode": "NO_CODEGEN",
@@ -75,7 +77,7 @@ def spark_session(
 
 def _options(master: str, host: str, *, ui: bool, quick: bool) -> dict[str, str]:
     # Without UsePerfData, Java leaves no /tmp/hsperfdata_<user> behind.
-    java = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -XX:-UsePerfData"
+    java = f"-Dlog4j2.configurationFile={LOGGING.as_uri()} -XX:-UsePerfData {STEADY_JAVA}"
     own = _sizes(master) | (QUICK if quick else {})
     return own | {
         "spark.driver.bindAddress": host,

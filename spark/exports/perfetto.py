@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as f
 
 from spark.exports.facts import facts_of, messages_of
@@ -35,7 +35,7 @@ def write_perfetto(trace: Trace, file: Path, run: str, *, most: int = MOST) -> E
     """Write a run's time line."""
     messages = messages_of(trace, run)
     count = messages.count()
-    kept = messages.orderBy("time_us", "id").limit(most).cache()
+    kept = messages.orderBy("time_us", "id").limit(most).transform(with_length).cache()
     facts = facts_of(trace, run).cache()
     try:
         if count > most:
@@ -85,7 +85,7 @@ def slices(messages: DataFrame, tracks: DataFrame) -> DataFrame:
         f.col("message").alias("name"),
         f.lit("message").alias("cat"),
         f.col("time_us").alias("ts"),
-        _length().alias("dur"),
+        f.col("length_us").alias("dur"),
         "pid",
         "tid",
         said,
@@ -98,7 +98,7 @@ def arrows(messages: DataFrame, tracks: DataFrame) -> DataFrame:
     causes = placed.select(
         f.col("id").alias("cause"),
         f.col("time_us").alias("from_us"),
-        (f.col("time_us") + _length()).alias("to_us"),
+        (f.col("time_us") + f.col("length_us")).alias("to_us"),
         f.col("pid").alias("from_pid"),
         f.col("tid").alias("from_tid"),
     )
@@ -142,8 +142,14 @@ def marks(facts: DataFrame, tracks: DataFrame) -> DataFrame:
     )
 
 
-def _length() -> Column:
-    return f.greatest(f.col("handle_us"), f.lit(1))  # a viewer shows nothing of no length
+def with_length(messages: DataFrame) -> DataFrame:
+    """How long each slice is: durations are rounded, and slices of one track must not overlap."""
+    length = f.greatest(f.col("handle_us"), f.lit(1))  # a viewer shows nothing of no length
+    in_order = Window.partitionBy("node", "actor").orderBy("time_us", "id")
+    room = f.lead("time_us").over(in_order) - f.col("time_us")
+    return messages.withColumn(
+        "length_us", f.when(room > 0, f.least(length, room)).otherwise(length)
+    )
 
 
 def _named(name: str) -> tuple[Column, Column]:

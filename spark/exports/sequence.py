@@ -12,6 +12,7 @@ from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as f
 
 from spark.exports.facts import facts_of, messages_of
+from spark.jobs.audit import NEW_TOPIC
 from spark.trace import Trace
 from wire.trace import LeaderElected
 
@@ -44,10 +45,14 @@ class Chain(NamedTuple):
 
 
 def most_consequential(trace: Trace, run: str) -> int | None:
-    """The message during which most leaders were elected, if any were."""
+    """The message during which most leaders were elected, if any were; rather not of new topics."""
     elected = trace.events(LeaderElected).where(f.col("run") == run)
-    by_cause = elected.where(f.col("cause") != 0).groupBy("cause").count()
-    first = by_cause.orderBy(f.col("count").desc(), f.col("cause")).first()
+    by_cause = (
+        elected.where(f.col("cause") != 0)
+        .groupBy("cause")
+        .agg(f.count_if(f.col("reason") != NEW_TOPIC).alias("anew"), f.count("*").alias("all"))
+    )
+    first = by_cause.orderBy(f.desc("anew"), f.desc("all"), "cause").first()
     return None if first is None else int(first["cause"])
 
 

@@ -21,6 +21,7 @@ from wire.trace import (
     ControllerElected,
     KeeperOperation,
     LeaderElected,
+    LogDirWentOffline,
     ReplicaLeftIsr,
     ReplicaRoleChanged,
     WatchFired,
@@ -30,6 +31,8 @@ HOPS: Final = 4  # event, channel, its call, another try
 TOLD: Final = ("LeaderAndIsr", "StopReplica", "UpdateMetadata")
 WATCHED: Final = ("/controller", "/brokers/ids")
 LEAVINGS: Final = ("shutdown", "shut down")  # by itself, and as a fault
+ANSWER: Final = "LeaderAndIsrAnswered"
+EVACUATED: Final = "the controller gave up what was on its disk"
 CONTROLLED: Final = "ControlledShutdown%"
 # The steps of a failover: each lasts from the one before it, or from the last that is known.
 MOMENTS: Final = (
@@ -61,7 +64,8 @@ def budgets(trace: Trace) -> DataFrame:
 
 def reacted(trace: Trace) -> DataFrame:
     """Each incident with the controller's reaction to it."""
-    return trace.once(incidents).transform(with_reaction(reactions(trace)))
+    disks = trace.events(LogDirWentOffline)
+    return trace.once(incidents).transform(with_reaction(reactions(trace), disks))
 
 
 def causes(trace: Trace) -> DataFrame:
@@ -89,7 +93,7 @@ def reactions(trace: Trace) -> DataFrame:
             f.lit("the controller saw it go").alias("reaction"),
         )
     )
-    return united([noticed, successions(trace), handovers(trace)])
+    return united([noticed, successions(trace), handovers(trace), evacuations(trace)])
 
 
 def successions(trace: Trace) -> DataFrame:
@@ -123,16 +127,46 @@ def handovers(trace: Trace) -> DataFrame:
     )
 
 
-def with_reaction(reactions: DataFrame) -> Step:
+def evacuations(trace: Trace) -> DataFrame:
+    """A controller hears in answers which replicas a failed disk had, and does without them."""
+    changes = united(
+        [
+            trace.events(event).select("run", "time_us", "node", "cause")
+            for event in (LeaderElected, ReplicaLeftIsr)
+        ]
+    )
+    answers = (
+        trace.once(control_messages)
+        .where(f.col("message") == ANSWER)
+        .select("run", f.col("id").alias("cause"))
+    )
+    return (
+        changes.join(answers, ["run", "cause"], "left_semi")
+        .groupBy("run", "node", "cause")
+        .agg(f.min("time_us").alias("time_us"))
+        .withColumn("reaction", f.lit(EVACUATED))
+    )
+
+
+def with_reaction(reactions: DataFrame, disks: DataFrame) -> Step:
     """The first reaction after an incident and before the next one of the same target.
 
-    Who leaves is not named when its leaderships are moved: there the first of any node counts.
+    Who leaves is not named when its leaderships are moved, nor whose disk has failed: there the
+    first reaction of that kind counts, whomever it was about.
     """
     stamp = ("run", f.col("time_us"), f.col("time_us").alias("us"), "node", "cause", "reaction")
+    is_evacuation = f.col("reaction") == EVACUATED
     named = reactions.where("target is not null").select(*stamp, "target")
-    moved = reactions.where("target is null").select(*stamp)
+    moved = reactions.where(f.col("target").isNull() & ~is_evacuation).select(*stamp)
+    given_up = reactions.where(is_evacuation).select(*stamp).withColumnRenamed("time_us", "off_us")
+    failed = disks.select("run", f.col("node").alias("target"), *stamp[1:3])
+    off_us = f.when(f.col("disk.us") < f.col("until_us"), f.col("disk.us"))
     is_leaving = f.col("what").isin(*LEAVINGS)
-    choices = f.array(f.col("by_name"), f.when(is_leaving, f.col("by_move")))
+    choices = f.array(
+        f.col("by_name"),
+        f.when(is_leaving, f.col("by_move")),
+        f.when(f.col("off_us").isNotNull(), f.col("by_answer")),
+    )
     of_it = f.filter(choices, lambda each: each["us"] < f.col("until_us"))
 
     def step(incidents: DataFrame) -> DataFrame:
@@ -140,6 +174,9 @@ def with_reaction(reactions: DataFrame) -> Step:
             incidents.drop("id", "end_us")
             .transform(nearest(named, ("run", "target"), "time_us", "by_name", later=True))
             .transform(nearest(moved, ("run",), "time_us", "by_move", later=True))
+            .transform(nearest(failed, ("run", "target"), "time_us", "disk", later=True))
+            .withColumn("off_us", off_us)
+            .transform(nearest(given_up, ("run",), "off_us", "by_answer", later=True))
             .withColumn("first", f.array_min(of_it))
             .withColumns(
                 {
@@ -149,7 +186,7 @@ def with_reaction(reactions: DataFrame) -> Step:
                     "reaction": f.col("first.reaction"),
                 }
             )
-            .drop("by_name", "by_move", "first")
+            .drop("by_name", "by_move", "disk", "off_us", "by_answer", "first")
         )
 
     return step

@@ -1,8 +1,8 @@
 """Incidents: what went wrong, by whose hand or by itself.
 
 Rule: an incident is a fault that was injected, a broker that left, crashed or was killed by a
-stranger, or a session that was lost without any of these. Its number counts them in a run. To start
-a broker again is no incident, though it is asked for like a fault: it mends one.
+stranger, or a session or a disk that was lost without any of these. Its number counts them in a
+run. To start a broker again is no incident, though it is asked for like a fault: it mends one.
 """
 
 from pyspark.sql import DataFrame, Window
@@ -15,6 +15,7 @@ from wire.trace import (
     BrokerStateChanged,
     FaultHealed,
     FaultInjected,
+    LogDirWentOffline,
     NodeStarted,
     NodeStopped,
     SessionChanged,
@@ -22,7 +23,7 @@ from wire.trace import (
 
 MENDING = "restart"
 CLOSE_US = 1_000_000  # what follows a fault within this is the fault
-WAKE_US = 120_000_000  # a session may be lost so long after what cost it
+WAKE_US = 120_000_000  # a session or a disk may be lost so long after what cost it
 
 
 def incidents(trace: Trace) -> DataFrame:
@@ -36,6 +37,7 @@ def incidents(trace: Trace) -> DataFrame:
     left = trace.events(BrokerStateChanged).where(f.col("state") == LEAVING)
     stopped = trace.events(NodeStopped).where("reason != 'stopped'")
     expired = trace.events(SessionChanged).where("state = 'expired'")
+    disks = trace.events(LogDirWentOffline)
     of_node = f.col("node").alias("target")
     unexplained = united(
         [
@@ -46,6 +48,9 @@ def incidents(trace: Trace) -> DataFrame:
                 explained_within(CLOSE_US)
             ),
             expired.select(*stamp, f.lit("session lost").alias("what"), of_node).transform(
+                explained_within(WAKE_US)
+            ),
+            disks.select(*stamp, f.lit("disk failed").alias("what"), of_node).transform(
                 explained_within(WAKE_US)
             ),
         ]

@@ -8,11 +8,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from runtime.recorder import Recorder
-from spark.footer import BrokenFooter, rows_of, version_of
+from spark.footer import BrokenFooter, shape_of, version_of
 from spark.parts import Part, local_tail, look_at, part_of
 from spark.shipping import pack
 from tests.support.traces import StandingTrace, parts_of
-from wire.trace import SCHEMA_VERSION, NodeStarted, NodeStopped
+from wire.trace import SCHEMA_VERSION, LeaderElected, NodeStarted, NodeStopped
 
 FOLDER = "file:/traces/NodeStarted/run=r/hour=2026-11-18T20"
 
@@ -43,8 +43,24 @@ def test_rows_are_counted_in_files_of_others_too(tmp_path):
     columns = {f"column {n}": list(range(70_000)) for n in range(40)}
     pq.write_table(pa.table(columns), path, row_group_size=1_000)
 
-    assert rows_of(local_tail(str(path))[1]) == 70_000
+    assert shape_of(local_tail(str(path))[1]).rows == 70_000
     assert version_of(local_tail(str(path))[1]) is None
+
+
+def test_columns_are_named_and_structs_around_them_are_none(tmp_path):
+    path = tmp_path / "nested.parquet"
+    pq.write_table(pa.table({"plain": [1], "pair": [{"left": 1, "right": "x"}]}), path)
+
+    assert shape_of(local_tail(str(path))[1]).columns == {"plain", "left", "right"}
+
+
+@pytest.mark.parametrize("event", [NodeStarted, LeaderElected])
+def test_a_part_among_those_of_another_event_is_told_from_outside(part, event):
+    stray = part.parents[3] / event.__name__ / "run=r" / part.parent.name / part.name
+    stray.parent.mkdir(parents=True)
+    stray.write_bytes(part.read_bytes())
+
+    assert looked_at(stray).complaint == f"its columns are not those of {event.__name__}"
 
 
 @pytest.mark.parametrize("kept", [0, 3, 8, 100])
@@ -60,13 +76,13 @@ def test_every_byte_of_a_footer_may_be_wrong(part):
     for at in range(len(footer)):
         for wrong in (0x00, 0x1C, 0x7F, 0xFF):
             try:
-                rows_of(footer[:at] + bytes([wrong]) + footer[at + 1 :])
+                shape_of(footer[:at] + bytes([wrong]) + footer[at + 1 :])
             except BrokenFooter:
                 continue
     with pytest.raises(BrokenFooter):
-        rows_of(b"\x15" * 1_000_000)
+        shape_of(b"\x15" * 1_000_000)
     with pytest.raises(BrokenFooter):
-        rows_of(b"\x1c" * 1_000)
+        shape_of(b"\x1c" * 1_000)
 
 
 def test_a_part_that_is_gone_or_no_file_is_a_sentence(part, tmp_path):

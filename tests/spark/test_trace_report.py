@@ -120,8 +120,10 @@ def spoil(folder: Path) -> dict[str, Path]:
     (whole,) = [part for part in parts_of(folder, HighWatermarkMoved) if "run=lies" in str(part)]
     content = whole.read_bytes()
     spoilt = {
-        each: whole.with_name(f"part-9-{each}.parquet") for each in ("half", "text", "middle")
+        each: whole.with_name(f"part-9-{each}.parquet")
+        for each in ("half", "text", "middle", "empty")
     }
+    spoilt["empty"].touch()
     spoilt["half"].write_bytes(content[: len(content) // 2])
     spoilt["text"].write_text("nothing of Parquet")
     data_ends = len(content) - 8 - int.from_bytes(content[-8:-4], "little")

@@ -21,6 +21,7 @@ from wire.trace import (
     HighWatermarkMoved,
     IsrChanged,
     LeaderElected,
+    LogDirWentOffline,
     NodePaused,
     NodeResumed,
     NodeStarted,
@@ -146,5 +147,11 @@ def impossible() -> Planted:
     told.at(6 * SECOND, "universe", FaultInjected("cut", "broker-1", "broker-2", 4))
     told.at(7 * SECOND, "universe", FaultInjected("cut", "broker-1", "broker-3", 5))
     told.at(8 * SECOND, "universe", FaultHealed("cut", "broker-1", 4))
+    told.at(9 * SECOND, "universe", FaultInjected("fill-disk", "broker-2", "", 6))
+    told.at(9_100_000, "broker-2", LogDirWentOffline(1, "it is full"))
+    answer = told.handled(9_200_000, "broker-1/controller", "LeaderAndIsrAnswered")
+    moved = LeaderElected("odd", 0, 1, 9, "1", 1, "OfflinePartition", False, "1,2")
+    told.at(9_300_000, "broker-1", moved, ReplicaLeftIsr("odd", 0, 2, 1, 10, "1"), cause=answer)
+    told.at(500 * SECOND, "broker-1", LogDirWentOffline(1, "nobody did that"))
     told.handled(900 * SECOND, "broker-1/replica-manager", "Fetch")
     return told

@@ -15,12 +15,21 @@ reactions as (
     union all
     select run, min(time_us), node, cause, null, 'the controller moved its leaderships'
     from LeaderElected where reason like 'ControlledShutdown%' group by run, node, cause
+    union all
+    select run, min(time_us), node, cause, '(disk)', 'the controller gave up what was on its disk'
+    from (select run, time_us, node, cause from LeaderElected
+        union all select run, time_us, node, cause from ReplicaLeftIsr)
+    where (run, cause) in (select (run, id) from control where message = 'LeaderAndIsrAnswered')
+    group by run, node, cause
 ),
 reacted as (
     select i.*, (
         select arg_min(r, r.time_us) from reactions r
         where r.run = i.run and r.time_us >= i.time_us and r.time_us < i.until_us
-        and (r.target = i.target or (r.target is null and i.what in ('shutdown', 'shut down')))
+        and (r.target = i.target or (r.target is null and i.what in ('shutdown', 'shut down'))
+            or (r.target = '(disk)' and r.time_us >= (select min(d.time_us) from LogDirWentOffline d
+                where d.run = i.run and d.node = i.target
+                and d.time_us >= i.time_us and d.time_us < i.until_us)))
     ) as r
     from incidents i
 ),

@@ -1,4 +1,4 @@
--- A fault, a broker that left or went without a fault of its own, a session lost without one.
+-- A fault, a broker that left or went without a fault of its own, a session or a disk lost without one.
 with known as (
     select run, time_us, id, fault as what, target, detail, number from FaultInjected
     where fault <> 'restart'
@@ -17,6 +17,11 @@ with known as (
     where e.state = 'expired' and not exists (
         from FaultInjected k where k.run = e.run and k.target = e.node and k.fault <> 'restart'
         and e.time_us - k.time_us between 0 and 120000000)
+    union all
+    select d.run, d.time_us, d.id, 'disk failed', d.node, '', 0 from LogDirWentOffline d
+    where not exists (
+        from FaultInjected k where k.run = d.run and k.target = d.node and k.fault <> 'restart'
+        and d.time_us - k.time_us between 0 and 120000000)
 ),
 numbered as (
     select *,
