@@ -72,6 +72,7 @@ CHAOS: Final = Ground("chaos", _chaos, 200, "four brokers, bad weather and admin
 def scenario(name: str, why: str) -> Ground:
     """One of tests/scenarios."""
     path = SCENARIOS / f"{name}.toml"
+    assert path.is_file(), f"{path.name} is no scenario: a ground that is not there catches nothing"
     return Ground(
         f"scenario {name}",
         lambda number: _judged(replace(read_scenario(path), seed=number)),

@@ -612,17 +612,6 @@ TELLING: Final = (
         "What is decided is told to everybody (B127)",
     ),
     guard(
-        "who-leaves-is-told",
-        f"{CONTROLLER}partition_states:PartitionStates._told",
-        "also_leaving = strategy not in {Strategy.OFFLINE, Strategy.OFFLINE_UNCLEAN}",
-        "also_leaving = False",
-        "Who leaves hears that it leads no more (B045)",
-        scenario(
-            "control-requests-twice-and-out-of-order",
-            "a seed ends everybody's absence, and with it the mistake",
-        ),
-    ),
-    guard(
         "orders-are-sent-again",
         f"{CONTROLLER}channel:Channel._on_ended",
         "        self.after(BACKOFF_MS, _Again())\n        return\n    response",
@@ -830,6 +819,8 @@ REDUNDANT: Final = {  # what does the same, as far as any run could tell
     "the leader's other epoch (KIP-279)": "in this generation the next fetch finds it again",
     "a later controller's state (B025)": "each write checks the controller epoch (B006)",
     "resigning at the sight of another controller (B009)": "the same, and the end of the session",
+    "telling who leaves that it leads no more (B045)": "it goes, and nobody follows it in its old "
+    "epoch",
     "clearing a batch after an error (B011)": "the next batch refuses to begin, and the controller "
     "gives up; both together are in the list",
 }
