@@ -175,12 +175,15 @@ def report(session: SparkSession, given: argparse.Namespace) -> int:
     out = _out(given)
     events = sum(trace.counts.values())
     progress = Progress(f"{events:,} events in {len(trace.parts):,} parts")
-    tables = run_jobs(trace, f"{out}/tables", progress)
-    facts = gather(trace, tables)
-    progress("the page", 1, 1)
-    file = f"{out}/report.html"
-    Hadoop(session).write(file, page(facts).encode())
-    progress.end()
+    try:
+        tables = run_jobs(trace, f"{out}/tables", progress)
+        facts = gather(trace, tables)
+        progress("the page", 1, 1)
+        file = f"{out}/report.html"
+        Hadoop(session).write(file, page(facts).encode())
+    finally:
+        trace.close()
+        progress.end()
     for complaint in facts.complaints:
         sys.stderr.write(f"{NAME}: {complaint}\n")
     _tell(facts, tables, file, as_json=given.json)

@@ -48,6 +48,7 @@ JOBS: Final[Mapping[str, Job]] = {
     "replication": replication.replication,
     "replication_links": replication.links,
     "requests": requests.requests,
+    "requests_refused": requests.refusals,
     "request_kinds": requests.kinds,
     "requests_over_time": requests.over_time,
     "states": states.transitions,

@@ -29,6 +29,15 @@ class ControlRequestRefused(TraceEvent, frozen=True):
     error: str
 
 
+class ErrorAnswered(TraceEvent, frozen=True):
+    """A broker answered a request with an error code: for all of it, or so many of its parts."""
+
+    source: str  # who had asked
+    request: str
+    error: str
+    count: int
+
+
 class ReplicaRoleChanged(TraceEvent, frozen=True):
     """A broker leads a partition, follows in it, or no longer holds it."""
 

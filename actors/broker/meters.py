@@ -6,6 +6,7 @@ names are given in actors/metrics.py.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Final
 
 from actors.controller.metrics import Histogram
@@ -120,14 +121,17 @@ class Meters:
         elif after > before:
             self.isr_expands += 1
 
-    def answered(self, request: Message, response: Message, took_ms: float) -> None:
-        """A request was answered, so many milliseconds after it had come."""
+    def answered(self, request: Message, response: Message, took_ms: float) -> Sequence[ErrorCode]:
+        """A request was answered, so many milliseconds after it had come; with these errors."""
         meter = self._of(type(request).__name__)
         meter.total_ms.update(took_ms)
         if isinstance(request, Fetch):  # as RequestMetrics: as what it is, and as whose it is
             whose = "FetchFollower" if request.replica_id >= 0 else "FetchConsumer"
             self._of(whose).total_ms.update(took_ms)
-        self._count_errors(meter, response)
+        errors = self._errors_of(response)
+        if errors:
+            meter.errors.update(errors)
+        return errors
 
     def _of(self, name: str) -> RequestMeter:
         meter = self.requests.get(name)
@@ -135,16 +139,18 @@ class Meters:
             meter = self.requests[name] = RequestMeter()
         return meter
 
-    def _count_errors(self, meter: RequestMeter, response: Message) -> None:
+    def _errors_of(self, response: Message) -> Sequence[ErrorCode]:
         lists = self._lists.get(type(response))
         if lists is None:
             fields = type(response).__struct_fields__
             lists = tuple(each for each in LISTS if each in fields)
             self._lists[type(response)] = lists
         none = ErrorCode.NONE
-        if (code := getattr(response, "error_code", none)) is not none:
-            meter.errors[code] += 1
-        for name in lists:
-            for each in getattr(response, name) or ():
-                if (code := getattr(each, "error_code", none)) is not none:
-                    meter.errors[code] += 1
+        of_all = getattr(response, "error_code", none)
+        found = [
+            code
+            for name in lists
+            for each in getattr(response, name) or ()
+            if (code := getattr(each, "error_code", none)) is not none
+        ]
+        return found if of_all is none else [of_all, *found]

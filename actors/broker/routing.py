@@ -18,6 +18,7 @@ from wire.control import LeaderAndIsr, StopReplica, UpdateMetadata
 from wire.data import Fetch, Produce
 from wire.errors import BrokerNotAvailable
 from wire.message import Message
+from wire.trace import ErrorAnswered
 
 # Requests that a handler has taken and not answered. Its inbox holds more: what its own node tells
 # it, watches and answers and ends of waits, must always find room, or the node would go down.
@@ -40,6 +41,7 @@ class Routing:
         meters: Meters,
     ) -> None:
         self._elapsed_ms = world.clock.elapsed_ms
+        self._trace = world.trace
         self._routes = routes
         self._handlers = handlers
         self._meters = meters
@@ -58,7 +60,10 @@ class Routing:
         def answer(response: Message) -> None:
             self._unanswered[name] -= counts
             respond(response)
-            self._meters.answered(remembered, response, self._elapsed_ms() - begun_ms)
+            took_ms = self._elapsed_ms() - begun_ms
+            errors = self._meters.answered(remembered, response, took_ms)
+            for code, count in Counter(errors).items() if errors else ():
+                self._trace(ErrorAnswered(source, type(remembered).__name__, code.name, count))
 
         self._unanswered[name] += counts
         try:

@@ -22,7 +22,7 @@ from runtime.system import System
 from runtime.tampering import Tamper, WatchTamper
 from runtime.tracing import NodeTrace, Trace, trace_bytes
 from runtime.world import Clock, World
-from wire.trace import CallFinished, Stamp, TraceEvent
+from wire.trace import CallFinished, ErrorAnswered, Stamp, TraceEvent
 
 T = TypeVar("T")
 QUIET_MS: Final = 1_000
@@ -154,8 +154,9 @@ class Simulator:
             before = self._events
 
     def _count(self, _: Stamp, event: TraceEvent) -> None:
-        if not isinstance(event, CallFinished) or event.request not in self.routine:
-            self._events += 1
+        if isinstance(event, CallFinished | ErrorAnswered) and event.request in self.routine:
+            return
+        self._events += 1
 
     async def until(self, holds: Callable[[], bool], *, limit_ms: float = SETTLE_LIMIT_MS) -> None:
         """Let time pass until something holds."""

@@ -1,20 +1,32 @@
 """Requests: who asked whom for what, how often, how long it took, and what went wrong.
 
-Rule: a call that was not answered is an error, whatever the reason. A trace does not say which call
-tries again what another failed to do; the errors of a source are as many as its tries in vain.
+Rule: a call that was not answered is an error, whatever the reason; one that was answered with an
+error code is refused. A retry is what a channel or a fetcher sends when it has waited after a call
+in vain: the message that caused it says so. Clients have no messages, and their retries no mark.
 """
+
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as f
 
 from spark.trace import Trace
 from spark.transforms import Step, counted, ordered, spread, with_bin
-from wire.trace import CallFinished, LeaderElected, ReplicaLeftIsr
+from wire.trace import (
+    CallFinished,
+    ErrorAnswered,
+    LeaderElected,
+    MessageHandled,
+    ReplicaLeftIsr,
+)
 
-KEYS = ("run", "source", "destination", "request", "outcome")
+PLACE = ("run", "source", "destination", "request")
+KEYS = (*PLACE, "outcome")
 BYTES = ("request_bytes", "response_bytes")
 LATENCY = ("latency_us",)
 CONTROL = ("LeaderAndIsr", "StopReplica", "UpdateMetadata")
+AGAIN = {"_Again": "/controller/channel-", "_Rested": "/fetcher-"}  # by message, who tells itself
 
 
 def call_counts(trace: Trace) -> DataFrame:
@@ -24,12 +36,37 @@ def call_counts(trace: Trace) -> DataFrame:
 
 def requests(trace: Trace) -> DataFrame:
     """Source × destination × request."""
-    return trace.once(call_counts).transform(by_request)
+    again = retries(trace.events(CallFinished), trace.events(MessageHandled))
+    return (
+        trace.once(call_counts)
+        .transform(by_request)
+        .join(f.broadcast(again), list(PLACE), "left")
+        .na.fill(0, ["retries"])
+        .transform(ordered("run", f.desc("calls"), *PLACE[1:]))
+    )
+
+
+def retries(calls: DataFrame, messages: DataFrame) -> DataFrame:
+    """How many calls were made again, by source, destination and request."""
+    is_again = reduce(
+        or_,
+        (
+            (f.col("message") == message) & f.col("actor").contains(actor)
+            for message, actor in AGAIN.items()
+        ),
+    )
+    causes = messages.where(is_again).select("run", f.col("id").alias("cause"))
+    return (
+        calls.where("cause > 0")
+        .join(causes, ["run", "cause"], "left_semi")
+        .groupBy(*PLACE)
+        .agg(f.count("*").alias("retries"))
+    )
 
 
 def by_request(counts: DataFrame) -> DataFrame:
     """With errors, and the outcome that was most frequent among them."""
-    keys = ["run", "source", "destination", "request"]
+    keys = list(PLACE)
     usual = f.min_by("outcome", f.struct(-f.col("times"), "outcome"))  # of two the first by name
     failed = (
         counts.where("outcome != 'ok'")
@@ -42,7 +79,26 @@ def by_request(counts: DataFrame) -> DataFrame:
         counts.transform(spread(keys, LATENCY, "calls", BYTES))
         .join(failed, keys, "left")
         .na.fill(0, ["errors"])
-        .transform(ordered("run", f.desc("calls"), *keys[1:]))
+    )
+
+
+def refusals(trace: Trace) -> DataFrame:
+    """Answers with an error code: whose, to whom, and how often."""
+    return trace.events(ErrorAnswered).transform(by_error)
+
+
+def by_error(frame: DataFrame) -> DataFrame:
+    """Of an answer, several partitions may have one error."""
+    keys = ("run", "node", "source", "request", "error")
+    return (
+        frame.groupBy(*keys)
+        .agg(
+            f.count("*").alias("answers"),
+            f.sum("count").alias("times"),
+            f.min("time_us").alias("first_us"),
+            f.max("time_us").alias("last_us"),
+        )
+        .transform(ordered("run", f.desc("answers"), *keys[1:]))
     )
 
 

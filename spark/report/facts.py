@@ -108,6 +108,7 @@ WANTED: Final[Mapping[str, tuple[int, bool, tuple[str, ...]]]] = {
     "replication": (SHOWN // 2, True, ("-shrinks", "-truncations", "-lag_last", "-records")),
     "replication_links": (SHOWN, True, ("-response_bytes",)),
     "requests": (SHOWN, True, ("-errors", "-calls")),
+    "requests_refused": (SHOWN // 2, True, ("-answers", "node", "source", "request", "error")),
     "request_kinds": (SHOWN, True, ("-calls",)),
     "requests_over_time": (MOST, True, ("bin_us",)),
     "states": (MOST, True, ("machine", "before", "after")),
@@ -204,6 +205,9 @@ def _totals(tables: Tables) -> dict[str, DataFrame]:
             f.count_if("is_open").alias("open"),
         ),
         "audit": tables.table("audit").groupBy("invariant").agg(f.count("*").alias("findings")),
+        "refusals": tables.table("requests_refused")
+        .groupBy("error")
+        .agg(f.sum("answers").alias("answers")),
         "messages": tables.table("actors_busiest")
         .groupBy("run")
         .agg(f.sum("messages").alias("messages")),

@@ -99,8 +99,9 @@ def _glance_words(facts: Facts) -> str:
             f" ({duration(longest['to_us'] - longest['from_us'])}, {longest['state']})."
         )
     who = listed([f"broker {row['broker']}" for row in reigns[:6]]) or "nobody"
+    in_turn = ", in this order" if len(reigns) > 1 else ""
     return (
-        f"{out} The blue line is the controller: {who} held the office, in this order."
+        f"{out} The blue line is the controller: {who} held the office{in_turn}."
         f" The run lasted {duration(facts.end - facts.start)}; dashed lines are incidents."
     )
 

@@ -147,8 +147,18 @@ def _requests(facts: Facts) -> str:
     ]
     return (
         f"{many(calls, 'request')}, {number(errors)} of them failed ({percent(errors, calls)})"
-        f"{'; ' if said else ''}{', '.join(said)}."
+        f"{_refused(facts)}{'; ' if said else ''}{', '.join(said)}."
     )
+
+
+def _refused(facts: Facts) -> str:
+    """Answers with an error code."""
+    rows = facts.totals["refusals"]
+    if not rows:
+        return ""
+    most = max(rows, key=lambda row: (row["answers"], row["error"]))
+    answers = sum(row["answers"] for row in rows)
+    return f", {number(answers)} were answered with an error code (mostly {most['error']})"
 
 
 def _actors(facts: Facts) -> str:

@@ -217,10 +217,37 @@ def requests(facts: Facts) -> Section:
                     count("calls", "calls", number),
                     count("failed", "errors", number),
                     text("mostly", "usual_error"),
+                    count("tried again", "retries", number),
                 ),
             )
         )
-    return Section("requests", "Requests", content)
+    return Section("requests", "Requests", [*content, *_refusals(facts)])
+
+
+def _refusals(facts: Facts) -> list[Markup]:
+    rows = facts.tables["requests_refused"]
+    if not rows:
+        return [paragraph("No answer had an error code.")]
+    first = rows[0]
+    return [
+        paragraph(
+            f"Most often {first['node']} answered {first['source']}'s {first['request']} with"
+            f" {first['error']}: {many(first['answers'], 'time')}, from {clock(first['first_us'])}"
+            f" to {clock(first['last_us'])}."
+        ),
+        table(
+            rows,
+            text("asked", "node"),
+            text("by", "source"),
+            text("request", "request"),
+            text("answered with", "error"),
+            count("answers", "answers", number),
+            count("partitions and such in them", "times", number),
+            count("first (UTC)", "first_us", clock),
+            count("last (UTC)", "last_us", clock),
+            caption="Answers with an error code",
+        ),
+    ]
 
 
 def _calls_over_time(facts: Facts, names: Sequence[str]) -> list[Markup]:

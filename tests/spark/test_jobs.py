@@ -431,6 +431,39 @@ def test_errors_are_counted_and_the_usual_one_is_named(spark):
     assert rows(found, *columns) == [(5, 3, "Disconnected", 50, 9)]
 
 
+def test_a_call_is_a_retry_if_a_channel_or_a_fetcher_had_waited_for_it(spark):
+    messages = spark.createDataFrame(
+        [
+            ("r", 1, "broker-1/controller/channel-2", "Send"),
+            ("r", 2, "broker-1/controller/channel-2", "_Again"),
+            ("r", 3, "broker-3/fetcher-0-1", "_Rested"),
+            ("r", 4, "broker-3/fetcher-0-1", "_Again"),  # a partition was left out for a while
+            ("other", 1, "broker-1/controller/channel-2", "_Again"),
+        ],
+        "run string, id long, actor string, message string",
+    )
+    made = [
+        ("r", "broker-1", "broker-2", "StopReplica", 1),
+        ("r", "broker-1", "broker-2", "StopReplica", 2),
+        ("r", "broker-1", "broker-2", "StopReplica", 2),
+        ("r", "broker-3", "broker-1", "Fetch", 3),
+        ("r", "broker-3", "broker-1", "Fetch", 4),
+        ("r", "client", "broker-1", "Produce", 0),
+        ("other", "broker-1", "broker-2", "StopReplica", 1),
+    ]
+    frame = spark.createDataFrame(
+        made, "run string, source string, destination string, request string, cause long"
+    )
+
+    found = calls.retries(frame, messages)
+
+    assert sorted(rows(found, "run", "source", "request", "retries")) == [
+        ("other", "broker-1", "StopReplica", 1),
+        ("r", "broker-1", "StopReplica", 2),
+        ("r", "broker-3", "Fetch", 1),
+    ]
+
+
 def test_a_matrix_counts_changes_and_refusals(spark):
     pairs = spark.createDataFrame(
         [("r", "partition", "New", "Online", False)] * 2

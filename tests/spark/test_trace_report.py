@@ -28,6 +28,7 @@ from tests.support.traces import parts_of
 from wire.trace import (
     BrokerRegistered,
     ControllerElected,
+    ErrorAnswered,
     FaultInjected,
     HighWatermarkMoved,
     LeaderElected,
@@ -100,6 +101,8 @@ def lies() -> Planted:
     )
     cause = planted.handled(12, "broker-1/controller", BOLD, queue_us=3_000)
     planted.at(13, "broker-1", TransitionRefused("orders", 0, -1, "New", "Gone"), cause=cause)
+    refused = ErrorAnswered(HOSTILE, "Produce", "NOT_LEADER_OR_FOLLOWER", 3)
+    planted.at(14, "broker-1", refused, refused)
     planted.at(30 * SECOND, "broker-1", NodeStarted())
     planted.at(20 * SECOND, "broker-1", NodeStarted())
     planted.handled(7_200 * SECOND, "broker-1/api", "Late")
@@ -294,6 +297,21 @@ def test_a_refused_change_has_its_cause(told):
         "Gone",
     )
     assert refused["message"] == BOLD
+
+
+def test_a_report_leaves_its_page_and_its_tables_and_nothing_else(told):
+    assert sorted(each.name for each in told.out.iterdir()) == ["report.html", "tables"]
+    assert {each.name for each in (told.out / "tables").iterdir()} == set(JOBS)
+
+
+def test_answers_with_an_error_code_are_told_by_who_was_refused_what(told):
+    (refused,) = told.rows("requests_refused", "lies")
+
+    assert (refused["node"], refused["source"]) == ("broker-1", HOSTILE)
+    assert (refused["request"], refused["error"]) == ("Produce", "NOT_LEADER_OR_FOLLOWER")
+    assert (refused["answers"], refused["times"]) == (2, 6)
+    assert (refused["first_us"], refused["last_us"]) == (after(14), after(14))
+    assert "answered with an error code (mostly" in " ".join(told.answer["summary"])
 
 
 # --- what is wrong with the files -----------------------------------------------------------------

@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+from msgspec.structs import replace
 
 from actors.broker.api import ROUTES
 from tests.support.drive import Drive
@@ -22,7 +23,7 @@ from wire.metadata import (
     MetadataTopic,
 )
 from wire.observation import Observe
-from wire.trace import FrameRefused, MessageRefused
+from wire.trace import ErrorAnswered, FrameRefused, MessageRefused
 
 ORDERS = TopicPartition("orders", 0)
 
@@ -125,6 +126,23 @@ async def test_a_request_for_a_full_inbox_is_refused_in_its_own_form(
     assert (refused.actor, refused.message) == (f"broker-2/{handler}", type(request_).__name__)
     assert drive.hosted(2, "orders") is None
     assert drive.node(2).system.is_up
+
+
+async def test_an_answer_with_errors_leaves_an_event_that_says_whose_and_how_many(drive):
+    wanted = tuple(
+        FetchPartition(partition=TopicPartition("none", each), fetch_offset=Offset(0), max_bytes=1)
+        for each in range(2)
+    )
+    await answer_to(drive, encode(replace(a_fetch(by=-1), partitions=wanted)))
+
+    code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION.name
+    assert drive.of(ErrorAnswered) == [ErrorAnswered("client", "Fetch", code, 2)]
+
+
+async def test_an_answer_without_errors_leaves_none(drive):
+    await answer_to(drive, encode(Metadata(topics=())))
+
+    assert drive.of(ErrorAnswered) == []
 
 
 async def test_requests_leave_room_in_an_inbox_for_what_the_node_itself_tells(

@@ -368,7 +368,11 @@ def test_errors_are_found_wherever_a_response_has_them():
         PartitionResult(TopicPartition("a", 0), code),
         PartitionResult(TopicPartition("a", 1)),
     )
-    meters.answered(request, ElectLeadersResponse(partitions=results), 1.0)
-    meters.answered(request, ApiVersionsResponse(error_code=ErrorCode.NOT_CONTROLLER), 1.0)
+    found = [
+        meters.answered(request, ElectLeadersResponse(partitions=results), 1.0),
+        meters.answered(request, ApiVersionsResponse(error_code=ErrorCode.NOT_CONTROLLER), 1.0),
+        meters.answered(request, ElectLeadersResponse(partitions=()), 1.0),
+    ]
 
+    assert found == [[code], [ErrorCode.NOT_CONTROLLER], []]
     assert meters.requests["ElectLeaders"].errors == {code: 1, ErrorCode.NOT_CONTROLLER: 1}
