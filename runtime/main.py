@@ -8,14 +8,28 @@ import asyncio
 import os
 import signal
 import sys
-from collections.abc import Coroutine
-from typing import Any, Final
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, NoReturn
 
 INTERRUPTED: Final = 130  # what a shell calls a process that Ctrl-C ended
+UNREAD: Final = 141  # and one that had more to say than was read
 
 
 class Sentence(Exception):
     """What a person should read instead of a traceback."""
+
+
+def finish(main: Callable[[], int]) -> NoReturn:
+    """End the process with a command's exit code; if nobody reads on, there and without a word."""
+    try:
+        try:
+            code = main()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = UNREAD
+    sys.exit(code)
 
 
 def run(work: Coroutine[Any, Any, int | None], *, name: str, interrupted: int = 0) -> int:

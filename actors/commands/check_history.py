@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from actors.commands.common import print_json, say
+from actors.commands.common import many, print_json, say
 from actors.commands.parser import Parser, whole
 from actors.faults.history.case import Anomaly
 from actors.faults.history.checker import check_history
@@ -116,7 +116,7 @@ def _tell(
     if given.json:
         print_json({"events": len(events), "is_sound": not anomalies, "anomalies": list(anomalies)})
         return
-    say(f"{len(events)} event{'' if len(events) == 1 else 's'}")
+    say(many(len(events), "event"))
     for each in anomalies[: given.most]:
         say(f"{each.kind}: {each.sentence}")
     if len(anomalies) > given.most:

@@ -95,6 +95,11 @@ def say(line: str = "") -> None:
     sys.stdout.write(line + "\n")
 
 
+def many(count: int, one: str, several: str = "") -> str:
+    """1 seed, 2 seeds."""
+    return f"{count} {one if count == 1 else several or one + 's'}"
+
+
 def warn(line: str) -> None:
     """Something a person should know that is no answer."""
     sys.stderr.write(line + "\n")

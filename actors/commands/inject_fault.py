@@ -1,7 +1,7 @@
 """bin/inject-fault: a scenario, a single fault, or random faults for a while; and a verdict.
 
-Rule: what happens is told while it happens, a line each. A single fault goes to a cluster that
-runs; a scenario is played in the simulator unless a real cluster is asked for.
+Rule: what happens is told while it happens, a line each. All of it is played in the simulator
+unless a cluster is named, or a real one is asked for; there a single fault is a scenario's only one.
 """
 
 import argparse
@@ -14,7 +14,7 @@ from typing import Final
 
 import msgspec
 
-from actors.commands.common import print_json, say
+from actors.commands.common import many, print_json, say
 from actors.commands.fault_arguments import ROLES, about, add_fields, fault_given, vocabulary_lines
 from actors.commands.inject_remotely import inject, list_active, play_there
 from actors.commands.parser import Parser
@@ -22,20 +22,29 @@ from actors.config import GENERATIONS, BadConfig
 from actors.faults.hand import FaultRefused
 from actors.faults.narrator import Narrator
 from actors.faults.real import judge_real
-from actors.faults.scenario import BadScenario, Scenario, read_scenario, scenario_toml
+from actors.faults.scenario import (
+    BadScenario,
+    Load,
+    Scenario,
+    Step,
+    read_scenario,
+    scenario_toml,
+)
 from actors.faults.simulated import Verdict, judge, lasting_scenario_of_seed
 from actors.faults.stage import RealStage
-from actors.faults.vocabulary import KINDS
+from actors.faults.vocabulary import KINDS, AnyFault, OnRequest
 from actors.places import failures_as_sentences
 from runtime.main import INTERRUPTED, Sentence, run
 
 NAME: Final = "inject-fault"
 FOUND: Final = 2  # the exit code for a violation
 LONGEST_S: Final = 86_400
+FAULT_AT_MS: Final = 1_000  # in the load of a single fault's scenario
 MOST_SEED: Final = 2**31 - 1
 EXAMPLES: Final = f"""examples:
   bin/inject-fault tests/scenarios/leader-dies.toml               # in the simulator
   bin/inject-fault tests/scenarios/leader-dies.toml --real        # on a cluster of its own
+  bin/inject-fault kill --broker 1                                # in the simulator, with a verdict
   bin/inject-fault kill --broker 1 --bootstrap-server 127.0.0.1:8080
   bin/inject-fault drop --message LeaderAndIsr --to 2 --controller-epoch 7 --nth 2 \\
       --bootstrap-server 127.0.0.1:8080
@@ -108,12 +117,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--for", dest="duration", type=_seconds, metavar="SECONDS", help="how long, with --random"
     )
-    parser.add_argument("--seed", type=_number, metavar="N", help="default: the file's, or any")
-    parser.add_argument("--real", action="store_true", help="on a real cluster of its own")
-    parser.add_argument("--processes", action="store_true", help="the same, each broker a process")
-    parser.add_argument(
-        "--generation", choices=GENERATIONS, help="replication.generation, instead of the file's"
-    )
+    _add_worlds(parser)
     parser.add_argument(
         "--json", action="store_true", help="the verdict as JSON, the account aside"
     )
@@ -127,6 +131,15 @@ def _add_server(parser: Parser) -> None:
     )
     parser.add_argument(
         "--token-file", type=Path, metavar="FILE", help="what the cluster demands, if it does"
+    )
+
+
+def _add_worlds(parser: Parser) -> None:
+    parser.add_argument("--seed", type=_number, metavar="N", help="default: the file's, or any")
+    parser.add_argument("--real", action="store_true", help="on a real cluster of its own")
+    parser.add_argument("--processes", action="store_true", help="the same, each broker a process")
+    parser.add_argument(
+        "--generation", choices=GENERATIONS, help="replication.generation, instead of the file's"
     )
 
 
@@ -173,20 +186,35 @@ def _seeded(scenario: Scenario, given: argparse.Namespace) -> Scenario:
 def _single(name: str, arguments: list[str]) -> int:
     parser = Parser(
         prog=f"{NAME} {name}",
-        description=about(KINDS[name]),
+        description=f"{about(KINDS[name])} Without --bootstrap-server: in the simulator, judged.",
         epilog=f"a broker (N|ROLE) is a number, or {ROLES}",
     )
     add_fields(parser, KINDS[name])
     _add_server(parser)
+    _add_worlds(parser)
     parser.add_argument("--json", action="store_true", help="the answer as JSON")
+    parser.set_defaults(random=False)
     given = parser.parse_args(arguments)
     try:
         fault = fault_given(name, given)
-    except FaultRefused as error:
+        if given.bootstrap_server is None:
+            return _play(_seeded(scenario_of_fault(fault), given), given)
+        _check_only_server(given)
+    except (BadScenario, BadConfig, FaultRefused) as error:
         return _refuse(str(error))
-    if given.bootstrap_server is None:
-        return _refuse("--bootstrap-server is missing: a single fault needs a cluster that runs")
     return run(inject(fault, given), name=NAME, interrupted=INTERRUPTED)
+
+
+def scenario_of_fault(fault: AnyFault) -> Scenario:
+    """A fault in an everyday load, mended when that is over, and nothing else."""
+    load = Load(idempotence=True, groups=True)
+    return Scenario(
+        name=fault.name,
+        about=about(type(fault)),
+        overrides={"offsets.topic.num.partitions": 1},
+        load=load,
+        steps=(Step(do=fault, at_ms=FAULT_AT_MS), Step(at_ms=load.over_ms)),
+    )
 
 
 # --- a scenario -----------------------------------------------------------------------------------
@@ -194,14 +222,12 @@ def _single(name: str, arguments: list[str]) -> int:
 
 def _play(scenario: Scenario, given: argparse.Namespace) -> int:
     aside = _say_aside if given.json else say
-    is_real = given.real or given.processes or given.random
-    _check_world(scenario, is_real=is_real or given.bootstrap_server is not None)
+    _check_world(scenario, given)
     if given.bootstrap_server is not None:
-        if given.real or given.processes:
-            raise BadScenario("--bootstrap-server is a cluster that runs, --real one of its own")
+        _check_only_server(given)
         return run(_there(scenario, given, aside), name=NAME, interrupted=INTERRUPTED)
     _introduce(scenario, aside)
-    if is_real:
+    if _is_real(given):
         work = _really(scenario, given, aside)
         return run(work, name=NAME, interrupted=INTERRUPTED)
     try:
@@ -211,11 +237,26 @@ def _play(scenario: Scenario, given: argparse.Namespace) -> int:
     return conclude(verdict, scenario, given, "virtual seconds")
 
 
-def _check_world(scenario: Scenario, *, is_real: bool) -> None:
+def _is_real(given: argparse.Namespace) -> bool:
+    return bool(given.real or given.processes or given.random)
+
+
+def _check_only_server(given: argparse.Namespace) -> None:
+    if given.real or given.processes:
+        raise BadScenario("--bootstrap-server is a cluster that runs, --real one of its own")
+
+
+def _check_world(scenario: Scenario, given: argparse.Namespace) -> None:
+    is_real = _is_real(given) or given.bootstrap_server is not None
     if is_real and "real" not in scenario.worlds:
         raise BadScenario(f"{scenario.name} is for the simulator: a real cluster cannot do it all")
     if not is_real and "simulated" not in scenario.worlds:
         raise BadScenario(f"{scenario.name} is for real clusters: give --real or --processes")
+    if given.bootstrap_server is None and any(isinstance(s.do, OnRequest) for s in scenario.steps):
+        raise BadScenario(
+            f"{scenario.name} is about requests of Kafka's clients, and a cluster of its own"
+            " has none: name one that runs with --bootstrap-server"
+        )
 
 
 async def _really(
@@ -246,7 +287,8 @@ async def _there(
 def _introduce(scenario: Scenario, aside: Callable[[str], None]) -> None:
     about_it = f": {scenario.about}" if scenario.about else ""
     aside(f"{scenario.name}{about_it}")
-    aside(f"seed {scenario.seed}, {scenario.brokers} brokers, {len(scenario.steps)} steps")
+    steps = many(len(scenario.steps), "step")
+    aside(f"seed {scenario.seed}, {many(scenario.brokers, 'broker')}, {steps}")
 
 
 def conclude(verdict: Verdict, scenario: Scenario, given: argparse.Namespace, unit: str) -> int:
@@ -257,7 +299,8 @@ def conclude(verdict: Verdict, scenario: Scenario, given: argparse.Namespace, un
         for line in _verdict_lines(verdict, unit):
             say(line)
     if verdict.is_good:
-        return 0
+        missed = verdict.account.refused and not verdict.account.injected
+        return _refuse("nothing of it could be done, so nothing is shown") if missed else 0
     if given.random:
         path = Path(f"{scenario.name}.toml")
         path.write_text(scenario_toml(scenario))
@@ -267,9 +310,11 @@ def conclude(verdict: Verdict, scenario: Scenario, given: argparse.Namespace, un
 
 def _verdict_lines(verdict: Verdict, unit: str) -> list[str]:
     account = verdict.account
+    deeds = many(account.injected, "fault or deed", "faults and deeds")
+    records = many(account.acknowledged, "record")
     lines = [
-        f"{verdict.virtual_ms / 1000:.1f} {unit}: {account.injected} faults and deeds, "
-        f"{account.refused} would have hit nobody; {account.acknowledged} records acknowledged, "
+        f"{verdict.virtual_ms / 1000:.1f} {unit}: {deeds}, "
+        f"{account.refused} would have hit nobody; {records} acknowledged, "
         f"{account.failed} given up"
     ]
     if verdict.causes:

@@ -17,6 +17,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.commands.common import many
 from actors.commands.parser import Parser, folder
 from actors.config import GENERATIONS
 from actors.faults.nemesis import FAULTS, RECORDS
@@ -132,7 +133,7 @@ def _one(seed: int, options: dict[str, Any], only: Only, given: argparse.Namespa
         account, took_s = verdict.account, _now_s() - began
         _say(
             f"seed {seed}: {verdict.virtual_ms / 1000:.1f} virtual seconds in {took_s:.2f} s, "
-            f"{account.injected} faults and deeds, {account.acknowledged} records acknowledged, "
+            f"{_deeds(account.injected)}, {many(account.acknowledged, 'record')} acknowledged, "
             f"{account.failed} given up"
         )
         _say(f"trace: sha256 {verdict.digest}")
@@ -222,8 +223,8 @@ class _Tally:
         transitions = {transition for transition, _ in self._reached}
         kinds = {fault for _, fault in self._reached}
         _say(
-            f"{self._done} seeds, {failed} with a violation; {self._faults} faults and deeds, "
-            f"{self._records} records acknowledged; {self._speed()}"
+            f"{many(self._done, 'seed')}, {failed} with a violation; {_deeds(self._faults)}, "
+            f"{many(self._records, 'record')} acknowledged; {self._speed()}"
         )
         possible = len(transitions) * len(kinds)
         _say(
@@ -264,9 +265,14 @@ def _tell_failure(
     path = given.out / f"seed-{verdict.seed}.toml"
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(scenario_toml(scenario))
-    lines.append(f"{len(scenario.steps)} steps show it; replay: bin/inject-fault {path}")
+    shown = many(len(scenario.steps), "step shows it", "steps show it")
+    lines.append(f"{shown}; replay: bin/inject-fault {path}")
     for line in lines:
         (_say_aside if given.json else _say)(line)
+
+
+def _deeds(count: int) -> str:
+    return many(count, "fault or deed", "faults and deeds")
 
 
 def _now_s() -> float:

@@ -228,7 +228,11 @@ def test_a_violation_is_exit_code_2_and_json_is_for_programs(scenario, capsys):
         (["--for", "9", "--list"], "must be given|nothing else does"),
         (["--active"], "--bootstrap-server"),
         (["kill"], "--broker"),
-        (["kill", "--broker", "1"], "--bootstrap-server is missing"),
+        (
+            ["refuse-request", "--error", "STALE_CONTROLLER_EPOCH"],
+            "Kafka's clients, and .* has none",
+        ),
+        (["kill", "--broker", "1", "--real", "--bootstrap-server", "127.0.0.1:1"], "of its own"),
         (["kill", "--broker", "-1"], "broker"),
         (["drop", "--message", "Fetches"], "there is FetchResponse|there is Fetch"),
         (["drop", "--probability", "2"], "probability"),
@@ -247,6 +251,26 @@ def test_wrong_input_is_one_sentence_and_exit_code_1(arguments, sentence, capsys
     error = capsys.readouterr().err
     assert re.search(sentence, error)
     assert error.count("\n") == 1
+
+
+def test_a_single_fault_is_a_scenario_of_its_own_in_the_simulator(capsys):
+    assert main(["kill", "--broker", "leader of orders-0", "--seed", "5"]) == 0
+
+    out = capsys.readouterr().out
+    assert out.startswith("kill: End a broker as a power cut would")
+    assert "seed 5, 3 brokers, 2 steps" in out
+    assert re.search(r"\d s » #1: broker 1 is killed", out)
+    assert re.search(r"\d s   orders-0: broker 2 leads, epoch", out)
+    assert "1 fault or deed, 0 would have hit nobody; 100 records acknowledged" in out
+    assert out.endswith("verdict: every invariant held, and the cluster is whole\n")
+
+
+def test_a_fault_that_hits_nobody_is_exit_code_1(capsys):
+    assert main(["resume", "--broker", "1"]) == 1
+
+    captured = capsys.readouterr()
+    assert "not done: broker 1 is not paused" in captured.out
+    assert captured.err == "inject-fault: nothing of it could be done, so nothing is shown\n"
 
 
 @pytest.mark.parametrize(("world", "flags"), [("simulated", ["--real"]), ("real", [])])
