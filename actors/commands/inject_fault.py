@@ -1,7 +1,7 @@
 """bin/inject-fault: a scenario, a single fault, or random faults for a while; and a verdict.
 
 Rule: what happens is told while it happens, a line each. All of it is played in the simulator
-unless a cluster is named, or a real one is asked for; there a single fault is a scenario's only one.
+unless a cluster is named or a real one is asked for; a single fault is a scenario of its own there.
 """
 
 import argparse
