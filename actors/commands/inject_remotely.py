@@ -16,7 +16,7 @@ from actors.commands.common import print_json, say
 from actors.doors.http.client import Page, PageRefused
 from actors.faults.scenario import Scenario, scenario_toml
 from actors.faults.simulated import Verdict
-from actors.faults.vocabulary import AnyFault, as_table
+from actors.faults.vocabulary import INSTANT, AnyFault, as_table
 from actors.remote import ClusterUnreachable
 from actors.token import BadToken, token_of
 from runtime.main import Sentence
@@ -41,7 +41,7 @@ async def inject(fault: AnyFault, given: argparse.Namespace) -> int:
         return 0
     say(str(done["done"]))
     number = done["number"]
-    if number and fault.name != "heal":
+    if number and not isinstance(fault, INSTANT):
         where = given.bootstrap_server
         say(
             f"fault {number}; undo: bin/inject-fault heal --number {number} "

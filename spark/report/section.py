@@ -4,10 +4,12 @@ Rule: every drawing has a sentence below it that says what it shows in this run,
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from spark.report.facts import Row
 from spark.report.markup import Content, Markup, tag
+
+SHORT: Final = 24
 
 
 class Section(NamedTuple):
@@ -49,7 +51,7 @@ def table(rows: Sequence[Row], *columns: Column, caption: str = "") -> Markup:
         tag(
             "tr",
             [
-                tag("td", each.value(row), class_="number" if each.is_number else None)
+                tag("td", value := each.value(row), class_=_class_of(value, each))
                 for each in columns
             ],
         )
@@ -58,6 +60,13 @@ def table(rows: Sequence[Row], *columns: Column, caption: str = "") -> Markup:
     title = tag("caption", caption) if caption else None
     inner = tag("table", title, tag("thead", head), tag("tbody", body))
     return tag("div", inner, class_="scroll", tabindex="0")
+
+
+def _class_of(value: Content, column: Column) -> str | None:
+    """Names that are short stay in one line, even if a hyphen is in them: broker-1."""
+    if column.is_number:
+        return "number"
+    return "name" if isinstance(value, str) and len(value) <= SHORT else None
 
 
 def text(heading: str, key: str) -> Column:

@@ -46,6 +46,7 @@ th, td { text-align: left; padding: 4px 8px; border-bottom: 1px solid var(--rule
   vertical-align: top; }
 th { font-weight: 600; color: var(--soft); }
 td { max-width: 420px; overflow-wrap: break-word; }
+td.name { white-space: nowrap; }
 th.right { text-align: right; }
 .number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 .cell { background: rgba(var(--shade), calc(var(--share) * .55)); }

@@ -19,16 +19,18 @@ def duration(us: float | None) -> str:
     """How long: 840 µs, 3.4 ms, 12.8 s, 4 min 10 s."""
     if us is None:
         return "-"
-    if us < THOUSAND:
+    # Rounded before it is split: 179.7 seconds are 3 minutes, and never 2 and 60 seconds.
+    if round(us) < THOUSAND:
         return f"{us:.0f} µs"
-    if us < SECOND_US:
+    if round(us / THOUSAND) < THOUSAND:
         return f"{_digits(us / THOUSAND)} ms"
-    seconds = us / SECOND_US
+    seconds = round(us / SECOND_US)
     if seconds < 2 * MINUTE_S:
-        return f"{_digits(seconds)} s"
+        return f"{_digits(us / SECOND_US)} s"
     if seconds < 2 * HOUR_S:
-        return f"{seconds // MINUTE_S:.0f} min {seconds % MINUTE_S:.0f} s"
-    return f"{seconds // HOUR_S:.0f} h {seconds % HOUR_S // MINUTE_S:.0f} min"
+        return f"{seconds // MINUTE_S} min {seconds % MINUTE_S} s"
+    minutes = round(seconds / MINUTE_S)
+    return f"{minutes // MINUTE_S} h {minutes % MINUTE_S} min"
 
 
 def plain_duration(us: float) -> str:
@@ -39,9 +41,9 @@ def plain_duration(us: float) -> str:
 
 
 def _digits(value: float) -> str:
-    if value < FEW:
+    if round(value, 2) < FEW:
         return f"{value:.2f}"
-    return f"{value:.1f}" if value < MANY else f"{value:.0f}"
+    return f"{value:.1f}" if round(value, 1) < MANY else f"{value:.0f}"
 
 
 def clock(us: int | None, *, exact: bool = True) -> str:
@@ -72,7 +74,7 @@ def size(count: float | None) -> str:
         return "-"
     value = float(count)
     for unit in ("B", "kB", "MB", "GB"):
-        if value < THOUSAND:
+        if round(value) < THOUSAND:
             return f"{value:.0f} {unit}" if unit == "B" else f"{_digits(value)} {unit}"
         value /= THOUSAND
     return f"{value:.1f} TB"

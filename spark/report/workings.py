@@ -233,7 +233,7 @@ def _refusals(facts: Facts) -> list[Markup]:
         paragraph(
             f"Most often {first['node']} answered {first['source']}'s {first['request']} with"
             f" {first['error']}: {many(first['answers'], 'time')}, from {clock(first['first_us'])}"
-            f" to {clock(first['last_us'])}."
+            f" to {clock(first['last_us'])}. One answer may say so several times, as of partitions."
         ),
         table(
             rows,
@@ -242,7 +242,7 @@ def _refusals(facts: Facts) -> list[Markup]:
             text("request", "request"),
             text("answered with", "error"),
             count("answers", "answers", number),
-            count("partitions and such in them", "times", number),
+            count("times", "times", number),
             count("first (UTC)", "first_us", clock),
             count("last (UTC)", "last_us", clock),
             caption="Answers with an error code",
