@@ -13,6 +13,7 @@ from pyspark.sql import functions as f
 
 from spark.exports.facts import facts_of, messages_of
 from spark.jobs.audit import NEW_TOPIC
+from spark.jobs.shared import run_ends
 from spark.trace import Trace
 from wire.trace import LeaderElected
 
@@ -45,12 +46,17 @@ class Chain(NamedTuple):
 
 
 def most_consequential(trace: Trace, run: str) -> int | None:
-    """The message during which most leaders were elected, if any were; rather not of new topics."""
+    """The message during which most leaders were elected, if any were.
+
+    Rather not of new topics, nor while the whole cluster stops.
+    """
     elected = trace.events(LeaderElected).where(f.col("run") == run)
+    is_anew = f.col("reason") != NEW_TOPIC
+    is_alive = f.col("time_us") < trace.value(run_ends)[run]
     by_cause = (
         elected.where(f.col("cause") != 0)
         .groupBy("cause")
-        .agg(f.count_if(f.col("reason") != NEW_TOPIC).alias("anew"), f.count("*").alias("all"))
+        .agg(f.count_if(is_anew & is_alive).alias("anew"), f.count("*").alias("all"))
     )
     first = by_cause.orderBy(f.desc("anew"), f.desc("all"), "cause").first()
     return None if first is None else int(first["cause"])

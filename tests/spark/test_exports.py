@@ -12,7 +12,14 @@ from spark.exports.perfetto import write_perfetto
 from spark.exports.sequence import NoSuchCause, chain_of, mermaid, most_consequential
 from spark.trace import Trace
 from tests.support.traces import EPOCH_US, StandingTrace
-from wire.trace import FaultInjected, LeaderElected, ZNodeSkipped
+from wire.trace import (
+    BrokerStateChanged,
+    FaultInjected,
+    LeaderElected,
+    NodeStarted,
+    NodeStopped,
+    ZNodeSkipped,
+)
 
 RUN = "20200913T120000"
 HOSTILE = 'x"}];\n#<script>'
@@ -156,6 +163,23 @@ def test_a_chain_is_one_arrow_for_each_kind_of_message_and_stops_where_it_goes_r
     (elected,) = [line for line in lines if "LeaderElected" in line]
     assert elected.startswith("Note over a0: LeaderElected topic=orders, partition=0, leader=2")
     assert elected.endswith(" and 1 more")
+
+
+def test_a_diagram_does_not_begin_with_what_the_clusters_end_led_to(spark, tmp_path):
+    trace = StandingTrace()
+    left(trace, "broker-1", NodeStarted(), at_us=1)
+    for cause, partitions, at_us in ((100, 1, 50), (200, 3, 900)):
+        handled(trace, cause, 0, "broker-1/controller", WatchEvent, at_us=at_us)
+        for partition in range(partitions):
+            elected = LeaderElected("orders", partition, 2, 1, "2,1", 3, "offline", False)
+            left(trace, "broker-1", elected, cause=cause, at_us=at_us)
+    left(trace, "broker-1", BrokerStateChanged("PendingControlledShutdown"), at_us=800)
+    left(trace, "broker-1", NodeStopped("stopped"), at_us=1_000)
+    Recorder(trace, tmp_path, run=RUN).write()
+    found = Trace(spark, [str(tmp_path)])
+
+    assert most_consequential(found, RUN) == 100
+    found.close()
 
 
 def test_nothing_that_is_said_breaks_the_diagram(trace):
