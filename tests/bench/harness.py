@@ -58,6 +58,13 @@ def in_turn(rounds: int, *sides: Callable[[], float]) -> list[float]:
     return [min(column) for column in zip(*times, strict=True)]
 
 
+def progress(line: str) -> None:
+    """How far a long measurement is: one line that changes, for whoever watches at a terminal."""
+    if sys.stderr.isatty():
+        sys.stderr.write(f"\r{line}\x1b[K")
+        sys.stderr.flush()
+
+
 def _show(value: float, unit: str, detail: str) -> str:
     return f"{_number(value)}{unit}" + (f"  ({detail})" if detail else "")
 
