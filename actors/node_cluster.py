@@ -112,18 +112,32 @@ class NodeCluster:
         """Start a broker that is not running."""
         if broker in self.nodes and self.nodes[broker].system.is_up:
             raise ValueError(f"broker {broker} is running already")
-        rack = self._racks.get(broker)
-        config = BrokerConfig(broker_id=broker, broker_rack=rack, **self._overrides)
         if broker in self._opening:
             raise ValueError(f"broker {broker} is starting already")
-        name = node_name(broker)
         self._opening.add(broker)
         try:
-            world, (host, port) = await self._open(name, self._ports.get(broker, 0))
+            node = self.nodes[broker] = await self._node_of(broker)
         finally:
             self._opening.discard(broker)
+        try:
+            await node.start()
+        except BaseException:
+            node.kill(NOT_STARTED)
+            raise
+        return node
+
+    async def _node_of(self, broker: int) -> Node:
+        """A broker's next life, with both of its doors open; or nothing of it."""
+        rack = self._racks.get(broker)
+        config = BrokerConfig(broker_id=broker, broker_rack=rack, **self._overrides)
+        name = node_name(broker)
+        world, (host, port) = await self._open(name, self._ports.get(broker, 0))
         self._ports[broker] = port
-        listener = await self.universe.listen(name, port=self._kafka_ports.get(broker, 0))
+        try:
+            listener = await self.universe.listen(name, port=self._kafka_ports.get(broker, 0))
+        except BaseException:
+            self.universe.lose(world)
+            raise
         self._kafka_ports[broker] = listener.port
         protocol = PLAINTEXT if self._credentials is None else SASL_PLAINTEXT
         endpoints = (
@@ -142,12 +156,6 @@ class NodeCluster:
         )
         self.universe.adopt(node.system)
         self.universe.publish(name, node.directory)
-        self.nodes[broker] = node
-        try:
-            await node.start()
-        except BaseException:
-            node.kill(NOT_STARTED)
-            raise
         return node
 
     async def _open(self, name: str, port: int) -> tuple[World, tuple[str, int]]:

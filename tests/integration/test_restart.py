@@ -1,13 +1,16 @@
 """A cluster that was stopped, or killed, and is started again with the same data folder."""
 
 import os
+import socket
 import subprocess
 import sys
+from asyncio import Event, create_task
 from pathlib import Path
 
 import pytest
 
 from actors.cluster import Cluster
+from actors.conditions import brokers_up
 from tests.support.processes import ROOT, wait_for_end, zookeepers_in
 from tests.support.writer import GROUP, PARTITIONS, TOPIC
 from wire.ids import TopicPartition
@@ -92,3 +95,39 @@ async def test_a_cluster_that_is_up_again_knows_its_topics(tmp_path):
 
     assert found == [names] * 3
     assert listed == names
+
+
+async def test_a_start_is_refused_until_the_one_before_has_opened_both_doors(monkeypatch):
+    async with Cluster(1) as cluster:
+        cluster.kill(1)
+        await cluster.until(brokers_up() == set())
+        listen, is_at_the_door, may_go_on = cluster.process.listen, Event(), Event()
+
+        async def slowly(node, *, port):
+            is_at_the_door.set()
+            await may_go_on.wait()
+            return await listen(node, port=port)
+
+        monkeypatch.setattr(cluster.process, "listen", slowly)
+        first = create_task(cluster.start_broker(1))
+        await is_at_the_door.wait()
+        with pytest.raises(ValueError, match="broker 1 is starting already"):
+            await cluster.start_broker(1)
+        may_go_on.set()
+
+        assert (await first).system.is_up
+
+
+async def test_a_broker_whose_second_door_cannot_open_leaves_the_first_to_the_next_try():
+    async with Cluster(1) as cluster:
+        port = int(cluster.bootstrap_servers.rpartition(":")[2])
+        cluster.kill(1)
+        await cluster.until(brokers_up() == set())
+        with socket.socket() as somebody:
+            somebody.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            somebody.bind(("127.0.0.1", port))
+            somebody.listen()
+            with pytest.raises(OSError, match="in use"):
+                await cluster.start_broker(1)
+
+        assert (await cluster.start_broker(1)).system.is_up
