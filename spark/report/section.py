@@ -63,10 +63,11 @@ def table(rows: Sequence[Row], *columns: Column, caption: str = "") -> Markup:
 
 
 def _class_of(value: Content, column: Column) -> str | None:
-    """Names that are short stay in one line, even if a hyphen is in them: broker-1."""
+    """A short name stays in one line, even if a hyphen is in it: broker-1."""
     if column.is_number:
         return "number"
-    return "name" if isinstance(value, str) and len(value) <= SHORT else None
+    is_name = isinstance(value, str) and " " not in value and len(value) <= SHORT
+    return "name" if is_name else None
 
 
 def text(heading: str, key: str) -> Column:
