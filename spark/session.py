@@ -27,11 +27,11 @@ INCUBATING: Final = (
 # With one compiler Java takes room for 48 MB of code, and a report needs more.
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 # A report is a hundred queries, each compiled from Spark's own Java: half of its time went into
-# compiling well what runs once. Ten times as much must happen now before Java's second compiler
-# takes a method up. Nobody waits for a pause of the collector, so the one with the least work does.
+# compiling well what runs once. Two hundred times as much must happen now before Java's second
+# compiler takes a method up; what goes over millions of rows still gets there. Nobody waits for a pause of the collector, so the one with the least work does.
 PATIENT_JAVA: Final = (
-    "-XX:Tier4InvocationThreshold=50000 -XX:Tier4MinInvocationThreshold=20000"
-    " -XX:Tier4CompileThreshold=100000 -XX:Tier4BackEdgeThreshold=400000 -XX:+UseParallelGC"
+    "-XX:Tier4InvocationThreshold=1000000 -XX:Tier4MinInvocationThreshold=400000"
+    " -XX:Tier4CompileThreshold=2000000 -XX:Tier4BackEdgeThreshold=8000000 -XX:+UseParallelGC"
 )
 # Standard output is for answers; and patterns that Spark looks for in long plans go deep.
 STEADY_JAVA: Final = "-Xlog:disable -Xlog:all=warning:stderr -Xss4m"
