@@ -28,7 +28,8 @@ INCUBATING: Final = (
 QUICK_JAVA: Final = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=240m"
 # A report is a hundred queries, each compiled from Spark's own Java: half of its time went into
 # compiling well what runs once. Two hundred times as much must happen now before Java's second
-# compiler takes a method up; what goes over millions of rows still gets there. Nobody waits for a pause of the collector, so the one with the least work does.
+# compiler takes a method up; what goes over millions of rows still gets there. Nobody waits for a
+# pause of the collector, so the one with the least work does.
 PATIENT_JAVA: Final = (
     "-XX:Tier4InvocationThreshold=1000000 -XX:Tier4MinInvocationThreshold=400000"
     " -XX:Tier4CompileThreshold=2000000 -XX:Tier4BackEdgeThreshold=8000000 -XX:+UseParallelGC"

@@ -1,9 +1,10 @@
 """What was promised to clients: acknowledged records stay, and so does what a consumer has read.
 
 Rule: a promise is judged by the log of every leader of the same or a later epoch. A promise is void
-after an unclean election, and when nobody is left in the ISR who is alive and has kept its disk
-since it came in: what disks keep of what was not synced is a matter of luck, as in Kafka, which
-does not sync before it answers. What a leader of such an epoch promises later is void as well: it
+after an unclean election, when nobody is left in the ISR whose disk was not cut off since it came
+in, and when such a one is elected because the others are away: what disks keep of what was not
+synced is a matter of luck, as in Kafka, which does not sync before it answers. Who is only dead
+comes back with all that it had. What a leader of such an epoch promises later is void as well: it
 does not know yet that the others have gone on without it. A promise ends with its topic, and binds
 no leader of another of that name; whoever gives one must have what it promises below its high
 watermark by then.
@@ -12,12 +13,13 @@ watermark by then.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from actors.faults.calls import broker_at
 from actors.faults.invariant import Commit, Exchange, Invariant
 from actors.faults.sight import Key, Seen, Sight
 from actors.faults.violation import Violation
 from runtime.keeper import Check, Delete
 from wire.data import Fetch, FetchResponse, Produce, ProduceResponse
-from wire.errors import ErrorCode
+from wire.errors import ErrorCode, MalformedZNode
 from wire.ids import NO_TIMESTAMP_MS, BrokerId, LeaderEpoch, Offset, TopicPartition
 from wire.records import Buffer, batches
 from wire.trace import FaultInjected, LeaderElected, NodeStarted, NodeStopped, TraceEvent
@@ -51,7 +53,7 @@ class Promises(Invariant):
     """Batches that every later leader must have at their offsets."""
 
     verb = ""
-    events = (LeaderElected, NodeStopped)
+    events = (LeaderElected, NodeStopped, NodeStarted, FaultInjected)
 
     def __init__(self) -> None:
         self._promises: dict[TopicPartition, list[Promise]] = {}
@@ -59,11 +61,11 @@ class Promises(Invariant):
         self._new: dict[TopicPartition, None] = {}
         self._has_fallen = False
         self._spared: set[str] = set()  # whose process ends, and whose disk keeps everything
-        self._dead: set[int] = set()
         self._isrs: dict[TopicPartition, frozenset[int]] = {}  # as ZooKeeper has them
         self._epochs: dict[TopicPartition, int] = {}  # of leaders, as ZooKeeper has them
         self._void_to: dict[TopicPartition, int] = {}  # the last epoch whose promises are void
         self._forgetful: dict[TopicPartition, set[int]] = {}  # in the ISR, and its disk was cut off
+        self._cut_off: dict[TopicPartition, set[int]] = {}  # disks, since the ISR was last written
         self.voided: set[TopicPartition] = set()  # of which a promise is over
 
     def promise(self, partition: TopicPartition, promise: Promise) -> None:
@@ -89,13 +91,15 @@ class Promises(Invariant):
 
     def on_event(self, node: str, event: TraceEvent) -> None:
         """Some promises are over."""
-        if isinstance(event, LeaderElected) and event.is_unclean:
-            self._void(TopicPartition(event.topic, event.partition))
+        if isinstance(event, LeaderElected):
+            partition = TopicPartition(event.topic, event.partition)
+            if event.is_unclean or self._had_to_be(partition, event.leader, node):
+                self._void(partition)
         elif isinstance(event, NodeStopped):
             self._has_fallen = True
             self._on_fallen(node, event)
         elif isinstance(event, NodeStarted):
-            self._dead.discard(_number(node))
+            self._spared.discard(node)
         elif isinstance(event, FaultInjected) and event.detail == PROCESS_ONLY:
             self._spared.add(event.target)
 
@@ -108,30 +112,63 @@ class Promises(Invariant):
                     continue
                 if isinstance(operation, Delete):  # a topic of that name will be another one
                     self._void(partition)
-                    for known in (self._isrs, self._forgetful, self._epochs, self._void_to):
-                        known.pop(partition, None)
+                    self._forget(partition)
                     continue
-                state = PartitionStateZNode.decode(partition, operation.data)
+                try:
+                    state = PartitionStateZNode.decode(partition, operation.data)
+                except MalformedZNode:  # somebody at a shell: nothing is known by it
+                    continue
                 isr = frozenset(map(int, state.isr))
                 self._epochs[partition] = int(state.leader_epoch)
                 before = self._isrs.get(partition, frozenset())
                 self._isrs[partition] = isr
-                forgetful = self._forgetful.get(partition, set())
+                forgetful = self._forgetful.setdefault(partition, set())
                 forgetful &= isr & before
-                if isr <= forgetful | self._dead:
+                forgetful |= self._joined_too_late(partition, isr - before)
+                if isr <= forgetful:
                     self._void(partition)
+
+    def _joined_too_late(self, partition: TopicPartition, joined: frozenset[int]) -> set[int]:
+        """Who was let in by a write that was under way when its disk was cut off.
+
+        No version tells the leader of that in time, as in Kafka before KIP-903 (seed 458).
+        """
+        cut_off = self._cut_off.pop(partition, set())
+        return {broker for broker in joined & cut_off if self._lacks_any(partition, broker)}
+
+    def _lacks_any(self, partition: TopicPartition, broker: int) -> bool:
+        seen = self.sight.all.get((broker, partition))
+        promises = self._promises.get(partition, ())
+        return seen is None or any(not _has(seen, promise) for promise in promises)
+
+    def _forget(self, partition: TopicPartition) -> None:
+        for known in (self._isrs, self._forgetful, self._cut_off, self._epochs, self._void_to):
+            known.pop(partition, None)
+
+    def _had_to_be(self, partition: TopicPartition, leader: int, elector: str) -> bool:
+        """Whether one leads whose disk was cut off, and the elector knew of nobody else."""
+        forgetful = self._forgetful.get(partition, set())
+        broker = broker_at(elector)
+        found = self.sight.cluster.nodes.get(-1 if broker is None else int(broker))
+        context = None if found is None else found.controller.established
+        faithful = self._isrs.get(partition, frozenset()) - forgetful
+        return leader in forgetful and not any(
+            context is not None and context.is_online(partition, BrokerId(each))
+            for each in faithful
+        )
 
     def _on_fallen(self, node: str, event: NodeStopped) -> None:
         broker = _number(node)
-        self._dead.add(broker)
         is_spared = node in self._spared or event.reason == STOPPED
         self._spared.discard(node)
+        if is_spared:
+            return
         for partition, isr in self._isrs.items():
+            self._cut_off.setdefault(partition, set()).add(broker)
             if broker in isr:
                 forgetful = self._forgetful.setdefault(partition, set())
-                if not is_spared:
-                    forgetful.add(broker)
-                if isr <= forgetful | self._dead:
+                forgetful.add(broker)
+                if isr <= forgetful:
                     self._void(partition)
 
     def check(self, changed: Sequence[Seen], sight: Sight) -> None:
