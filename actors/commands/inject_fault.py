@@ -19,6 +19,7 @@ from actors.commands.fault_arguments import ROLES, about, add_fields, fault_give
 from actors.commands.inject_remotely import inject, list_active, play_there
 from actors.commands.parser import Parser
 from actors.config import GENERATIONS, BadConfig
+from actors.faults.every import INVARIANTS
 from actors.faults.hand import FaultRefused
 from actors.faults.narrator import Narrator
 from actors.faults.real import judge_real
@@ -91,10 +92,11 @@ def _chosen(parser: Parser, given: argparse.Namespace) -> int:
             parser.error("--active needs --bootstrap-server")
         return run(list_active(given), name=NAME, interrupted=INTERRUPTED)
     if given.random:
-        scenario = lasting_scenario_of_seed(_seed(given), for_ms=given.duration * 1000)
+        given.seed = _seed(given)
+        scenario = lasting_scenario_of_seed(given.seed, for_ms=given.duration * 1000)
     else:
-        scenario = _seeded(read_scenario(Path(given.scenario)), given)
-    return _play(scenario, given)
+        scenario = read_scenario(Path(given.scenario))
+    return _play(_seeded(scenario, given), given)
 
 
 def _parser() -> Parser:
@@ -140,6 +142,14 @@ def _add_worlds(parser: Parser) -> None:
     parser.add_argument("--processes", action="store_true", help="the same, each broker a process")
     parser.add_argument(
         "--generation", choices=GENERATIONS, help="replication.generation, instead of the file's"
+    )
+    parser.add_argument(
+        "--invariant",
+        action="append",
+        default=[],
+        choices=INVARIANTS,
+        metavar="NAME",
+        help="in the simulator only this one looks on, and others so named; default: all",
     )
 
 
@@ -231,7 +241,12 @@ def _play(scenario: Scenario, given: argparse.Namespace) -> int:
         work = _really(scenario, given, aside)
         return run(work, name=NAME, interrupted=INTERRUPTED)
     try:
-        verdict = judge(scenario, narrate=lambda stage: Narrator(stage, aside), is_traced=True)
+        verdict = judge(
+            scenario,
+            narrate=lambda stage: Narrator(stage, aside),
+            is_traced=True,
+            only=tuple(given.invariant),
+        )
     except KeyboardInterrupt:
         return INTERRUPTED
     return conclude(verdict, scenario, given, "virtual seconds")
@@ -299,11 +314,14 @@ def conclude(verdict: Verdict, scenario: Scenario, given: argparse.Namespace, un
         for line in _verdict_lines(verdict, unit):
             say(line)
     if verdict.is_good:
-        missed = verdict.account.refused and not verdict.account.injected
-        return _refuse("nothing of it could be done, so nothing is shown") if missed else 0
+        return _refuse("nothing of it could be done") if _is_void(verdict) else 0
     if given.random:
         path = Path(f"{scenario.name}.toml")
-        path.write_text(scenario_toml(scenario))
+        try:
+            path.write_text(scenario_toml(scenario))
+        except OSError as error:
+            _say_aside(f"{path} cannot be written: {error.strerror}; again: --seed {scenario.seed}")
+            return FOUND
         _say_aside(f"what was done is written to {path}; again: bin/inject-fault {path} --real")
     return FOUND
 
@@ -321,11 +339,17 @@ def _verdict_lines(verdict: Verdict, unit: str) -> list[str]:
         lines += ["the first bad event, and what led to it:", *(f"  {c}" for c in verdict.causes)]
     if verdict.is_good and verdict.expected:
         lines.append(f"verdict: as expected, {verdict.violation}")
+    elif verdict.is_good and _is_void(verdict):
+        lines.append("verdict: none, since nothing was broken")
     elif verdict.is_good:
         lines.append("verdict: every invariant held, and the cluster is whole")
     else:
         lines.append(f"verdict: violated: {verdict.violation}")
     return lines
+
+
+def _is_void(verdict: Verdict) -> bool:
+    return verdict.account.refused > 0 and verdict.account.injected == 0
 
 
 def _refuse(sentence: str) -> int:

@@ -20,10 +20,11 @@ import msgspec
 from actors.commands.common import many
 from actors.commands.parser import Parser, folder
 from actors.config import GENERATIONS
+from actors.faults.every import INVARIANTS
 from actors.faults.nemesis import FAULTS, RECORDS
 from actors.faults.scenario import Scenario, scenario_toml
 from actors.faults.shrinking import shrink
-from actors.faults.simulated import Verdict, all_invariants, judge, scenario_of_seed
+from actors.faults.simulated import Verdict, judge, scenario_of_seed
 from runtime.clock import RealClock
 from runtime.main import INTERRUPTED
 
@@ -54,11 +55,15 @@ def main(arguments: list[str] | None = None) -> int:
     }
     only = tuple(given.invariant)
     try:
+        given.out.mkdir(parents=True, exist_ok=True)
         if given.seed is not None:
             return _one(given.seed, options, only, given)
         return _many(given.seeds, options, only, given)
     except KeyboardInterrupt:
         return INTERRUPTED
+    except OSError as error:
+        _say_aside(f"simulate: {given.out} cannot be written to: {error.strerror}")
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -81,7 +86,7 @@ def _parser() -> argparse.ArgumentParser:
         "--invariant",
         action="append",
         default=[],
-        choices=[each.name for each in all_invariants()],
+        choices=INVARIANTS,
         metavar="NAME",
         help="only this one looks on, and others so named: I-7, L-2; default: all",
     )
@@ -252,23 +257,31 @@ class _Tally:
 def _tell_failure(
     verdict: Verdict, scenario: Scenario, only: Only, given: argparse.Namespace
 ) -> None:
-    lines = [f"seed {verdict.seed} violates {verdict.violation}"]
+    say = _say_aside if given.json else _say
+    say(f"seed {verdict.seed} violates {verdict.violation}")
     traced = judge(scenario, is_traced=True, only=only)
     if traced.causes:
-        lines.append("the first bad event, and what led to it:")
-        lines += [f"  {cause}" for cause in traced.causes]
+        say("the first bad event, and what led to it:")
+        for cause in traced.causes:
+            say(f"  {cause}")
+    path = given.out / f"seed-{verdict.seed}.toml"
+    _write(path, scenario)  # as it is, should there be no time to make it shorter
     if not given.no_shrink:
         _say_aside(f"seed {verdict.seed}: making its schedule shorter")
         scenario = shrink(
             scenario, lambda each: judge(each, only=only).invariant == verdict.invariant
         )
-    path = given.out / f"seed-{verdict.seed}.toml"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(scenario_toml(scenario))
+        _write(path, scenario)
     shown = many(len(scenario.steps), "step shows it", "steps show it")
-    lines.append(f"{shown}; replay: bin/inject-fault {path}")
-    for line in lines:
-        (_say_aside if given.json else _say)(line)
+    looking = "".join(f" --invariant {name}" for name in only)
+    say(f"{shown}; replay: bin/inject-fault {path}{looking}")
+
+
+def _write(path: Path, scenario: Scenario) -> None:
+    """Whole or not at all: somebody may press Ctrl-C."""
+    beside = path.with_name(f".{path.name}")
+    beside.write_text(scenario_toml(scenario))
+    beside.replace(path)
 
 
 def _deeds(count: int) -> str:

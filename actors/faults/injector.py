@@ -37,6 +37,7 @@ from wire.ids import NO_BROKER, NO_LEADER, TopicPartition
 ROLE: Final = re.compile(r"(leader|follower) of (.+)-(\d+)")
 PAST_SESSION: Final = 1.5
 LINKS: Final = ("source", "to")
+CLIENT: Final = re.compile(r"[\w.-]+-[\w.-]+")  # a client's name on the network, as producer-1
 
 
 class Injected(NamedTuple):
@@ -59,6 +60,7 @@ class Injector:
         self._hand = hand
         self._tasks = Tasks(self._crashed)
         self._done: dict[int, Injected] = {}
+        self._known: set[int] = set()  # brokers
         self.crashes: list[Exception] = []
 
     @property
@@ -91,9 +93,15 @@ class Injector:
         }
         if isinstance(fault, ZombieController):
             fields["broker"] = "controller"
-        if not fields:
+        links = {getattr(fault, name, None) for name in LINKS}
+        strange = {who for who in links if isinstance(who, int)} - self._known
+        if not fields and not strange:
             return fault
         view = await self._hand.look()
+        self._known |= view.brokers.keys()
+        for who in sorted(strange - self._known):
+            known = ", ".join(map(str, sorted(self._known)))
+            raise FaultRefused(f"there is no broker {who}; there are {known}")
         found = {name: resolve(who, view, name) for name, who in fields.items()}
         if isinstance(fault, ZombieController):
             after_ms = fault.for_ms or self._hand.session_timeout_ms * PAST_SESSION
@@ -172,8 +180,8 @@ def resolve(who: Who, view: ClusterView, field: str = "broker") -> Any:
         if found is None:
             raise FaultRefused(f"there is no partition {role[2]}-{role[3]}")
         return _in_role(role[1], found)
-    if field in LINKS:
-        return who  # a client, by its name on the network
+    if field in LINKS and CLIENT.fullmatch(who):
+        return who
     raise FaultRefused(
         f"{who!r:.60} is no broker: it is a number, controller, leader of TOPIC-PARTITION or "
         "follower of TOPIC-PARTITION"

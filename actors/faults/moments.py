@@ -5,10 +5,12 @@ never comes ends the wait when the scenario's time is over.
 """
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import Any, Final
 
 import msgspec
 
+from actors.conditions import Condition
 from actors.faults.addressed import Addressed
 from actors.faults.injector import spoken
 from actors.faults.scenario import KINDS_OF_EVENTS, Event, Sent, State, Step
@@ -38,8 +40,7 @@ def matches(wanted: Event, node: str, event: TraceEvent) -> bool:
 
 def holds(wanted: State, view: ClusterView) -> bool:
     """Whether a partition is as wanted."""
-    topic, _, number = wanted.partition.rpartition("-")
-    found = view.partitions.get(TopicPartition(topic, int(number)))
+    found = view.partitions.get(_partition(wanted))
     if found is None or not wanted.is_there:
         return (found is None) is not wanted.is_there
     return (
@@ -47,6 +48,30 @@ def holds(wanted: State, view: ClusterView) -> bool:
         and (wanted.not_leader is None or found.leader not in {wanted.not_leader, -1})
         and (wanted.isr is None or set(wanted.isr) == set(found.isr))
     )
+
+
+def wanted_of(state: State) -> str:
+    """A state in words."""
+    if not state.is_there:
+        return f"{state.partition} is not there"
+    said = [f"{state.partition} is there"]
+    said += [] if state.leader is None else [f"leader {state.leader}"]
+    said += [] if state.not_leader is None else [f"a leader other than {state.not_leader}"]
+    said += [] if state.isr is None else [f"in sync {','.join(map(str, state.isr))}"]
+    return ", ".join(said)
+
+
+def found_of(state: State, view: ClusterView) -> str:
+    """What is the case instead."""
+    found = view.partitions.get(_partition(state))
+    if found is None:
+        return f"there is no {state.partition}"
+    return f"leader {found.leader}, in sync {','.join(map(str, found.isr))}"
+
+
+def _partition(state: State) -> TopicPartition:
+    topic, _, number = state.partition.rpartition("-")
+    return TopicPartition(topic, int(number))
 
 
 class Moments:
@@ -74,7 +99,8 @@ class Moments:
             await self._messages(step.after_messages)
         if step.when is not None:
             state = step.when
-            await self._cluster.until(lambda view: holds(state, view), timeout_ms=PATIENCE_MS)
+            wanted = Condition(partial(holds, state), wanted_of(state), partial(found_of, state))
+            await self._cluster.until(wanted, timeout_ms=PATIENCE_MS)
 
     async def _event(self, wanted: Event) -> None:
         came = Promise[None]()
@@ -89,7 +115,8 @@ class Moments:
 
         stop = self._cluster.watch([KINDS_OF_EVENTS[wanted.event]], hear)
         try:
-            await self._await(came, f"no {wanted.event} {wanted.where or ''}")
+            where = "".join(f" {name}={value}" for name, value in wanted.where.items())
+            await self._await(came, f"no {wanted.event}{where}")
         finally:
             stop()
 

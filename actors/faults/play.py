@@ -17,7 +17,7 @@ from actors.faults.hand import FaultRefused, Faults
 from actors.faults.history.checker import check_history
 from actors.faults.history.commits import CommitLost
 from actors.faults.injector import Injector
-from actors.faults.moments import Moments, NeverCame, holds, matches
+from actors.faults.moments import Moments, NeverCame, found_of, holds, matches, wanted_of
 from actors.faults.scenario import (
     KINDS_OF_EVENTS,
     AddPartitions,
@@ -44,7 +44,16 @@ from runtime.network import NetworkError
 from runtime.ref import ActorGone, AskTimedOut
 from runtime.tasks import Promise, Tasks, within
 from wire.admin import ElectionType
-from wire.errors import ApiError, MalformedMessage, TopicAlreadyExists
+from wire.errors import (
+    ApiError,
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidTopic,
+    MalformedMessage,
+    TopicAlreadyExists,
+)
 from wire.ids import NO_BROKER, TopicPartition
 from wire.trace import LeaderElected, Stamp, TopicDeletionStep, TraceEvent
 
@@ -63,6 +72,13 @@ NOT_STARTED: Final = (
     ActorGone,
     AskTimedOut,
     Sentence,
+)
+WRONG_TOPICS: Final = (
+    InvalidConfig,
+    InvalidPartitions,
+    InvalidReplicaAssignment,
+    InvalidReplicationFactor,
+    InvalidTopic,
 )
 REFUSALS: Final = (ApiError, MalformedMessage, NetworkError, KeeperError, TimeoutError)
 
@@ -113,6 +129,8 @@ class Play:
                 await self._step(number, step, moments)
             await self._end()
         finally:
+            self.account.acknowledged = self.workload.acknowledged
+            self.account.failed = self.workload.failed
             await self.injector.close()
             await self._background.close()
             await self.workload.close()
@@ -132,6 +150,8 @@ class Play:
                 raise BadScenario(
                     f"topic {topic.name} is there already: a scenario brings its own"
                 ) from None
+            except WRONG_TOPICS as error:
+                raise BadScenario(f"topic {topic.name!r:.60}: {error}") from None
             self._own.append(topic.name)
         await self._cluster.until(self._has_all_topics)
         admin.close()
@@ -148,7 +168,10 @@ class Play:
     # --- steps ------------------------------------------------------------------------------------
 
     async def _step(self, number: int, step: Step, moments: Moments) -> None:
-        await moments.until(step)
+        try:
+            await moments.until(step)
+        except (NeverCame, NotReached) as error:
+            raise NeverCame(f"step {number} has waited in vain: {error}") from None
         if step.do is None:
             return
         if step.is_awaited:
@@ -247,8 +270,6 @@ class Play:
             view = await self._cluster.look()
             raise Violation("L-2", f"the cluster is not whole in the end: {_unmet(view)}") from None
         await self.workload.read_all()
-        self.account.acknowledged = self.workload.acknowledged
-        self.account.failed = self.workload.failed
 
     async def _calm(self) -> None:
         """Heal until nothing that was begun goes on: it may break something only now."""
@@ -310,7 +331,8 @@ class Play:
         view = await self._cluster.look()
         for state in expect.states:
             if not holds(state, view):
-                raise Violation("expect", f"{state} is not so in the end: {view.partitions}")
+                what = f"{wanted_of(state)} is not so in the end: {found_of(state, view)}"
+                raise Violation("expect", what)
         if self.account.acknowledged < expect.acknowledged:
             found = f"{self.account.acknowledged} records were acknowledged"
             raise Violation("expect", f"{found}, not {expect.acknowledged}")

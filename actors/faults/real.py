@@ -32,6 +32,7 @@ from runtime.keeper import Keeper, KeeperError
 from runtime.real import RealProcess
 from runtime.simulation.tree import Tree
 from runtime.world import World
+from wire.errors import ApiError
 from wire.trace import ActorCrashed, Stamp, TraceEvent
 from wire.znodes import ControllerZNode
 
@@ -86,7 +87,7 @@ async def judge_on(
         except Violation as violation:
             found = judges.overseer and judges.overseer.violation
             _note(verdict, found or violation)
-        except (NeverCame, NotReached, TimeoutError) as error:
+        except (ApiError, NeverCame, NotReached, TimeoutError) as error:
             _note(verdict, Violation("L-0", f"{error!r}"))
         except FaultRefused as error:  # a step waits for what cannot be seen here
             raise BadScenario(str(error)) from None

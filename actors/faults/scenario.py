@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Meta, Struct, field
 
 from actors.config import GENERATIONS, BadConfig, BrokerConfig, options_of
+from actors.faults.every import VIOLATIONS
 from actors.faults.hand import FaultRefused
 from actors.faults.vocabulary import (
     AnyFault,
@@ -25,10 +26,11 @@ from actors.faults.vocabulary import (
     fault_of,
 )
 from wire.message import CODES
-from wire.trace import EVENTS, MessageHandled
+from wire.trace import COLUMNS, EVENTS, MessageHandled
 
 MOST_BYTES: Final = 1 << 20
 MOST_BROKERS: Final = 25
+TYPES: Final = {str: "a text in quotes", int: "a number", bool: "true or false"}
 WORLDS: Final = ("simulated", "real")
 # Of every message that is handled only a row is kept: nobody hears of it at that moment.
 KINDS_OF_EVENTS: Final = {each.__name__: each for each in EVENTS if each is not MessageHandled}
@@ -231,9 +233,14 @@ class Scenario(Table, frozen=True, kw_only=True):
 def read_scenario(path: Path) -> Scenario:
     """A scenario from a file, or BadScenario."""
     try:
+        if not path.is_file() and path.exists():  # a pipe would be waited for, perhaps for ever
+            raise BadScenario(f"{path} is no file")
         if path.stat().st_size > MOST_BYTES:
             raise BadScenario(f"{path} is larger than {MOST_BYTES} bytes")
-        return scenario_of(tomllib.loads(path.read_text()), default_name=path.stem)
+        table = tomllib.loads(path.read_text())
+        if not table:
+            raise BadScenario("it is empty")
+        return scenario_of(table, default_name=path.stem)
     except OSError as error:
         raise BadScenario(f"{path} cannot be read: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -293,6 +300,17 @@ def _check(scenario: Scenario) -> None:
         if unknown:
             known = ", ".join(("node", *kind.__struct_fields__))
             raise BadScenario(f"{event.event} has no {', '.join(sorted(unknown))}; it has {known}")
+        _check_values(event)
+
+
+def _check_values(event: Event) -> None:
+    """A value of another type would never match, and what must never happen could not fail."""
+    columns = COLUMNS[event.event]
+    for name, value in event.where.items():
+        if type(value) is not columns[name]:
+            raise BadScenario(
+                f"{event.event}'s {name} is {value!r:.60}, and must be {TYPES[columns[name]]}"
+            )
 
 
 def _check_topics(scenario: Scenario) -> None:
@@ -318,6 +336,9 @@ def _check_names(scenario: Scenario) -> None:
         if step.name in named:
             raise BadScenario(f"step {number} is {step.name!r}, and so is one before")
         named |= {step.name} - {""}
+    expected = {scenario.expect.is_violated, *scenario.expect.violated_in.values()} - {""}
+    for name in sorted(expected - set(VIOLATIONS)):
+        raise BadScenario(f"{name!r:.60} cannot be violated; there are {', '.join(VIOLATIONS)}")
     unknown = scenario.expect.violated_in.keys() - set(GENERATIONS)
     if unknown:
         known = ", ".join(GENERATIONS)

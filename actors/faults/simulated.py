@@ -14,11 +14,9 @@ from msgspec import Struct, field
 from actors.cluster import SimulatedCluster
 from actors.conditions import NotReached
 from actors.coordinator.records import OFFSETS_TOPIC
-from actors.faults.control_plane import control_plane
 from actors.faults.coverage import Coverage
+from actors.faults.every import all_invariants
 from actors.faults.invariant import Invariant
-from actors.faults.invariants import data_plane
-from actors.faults.liveness import liveness
 from actors.faults.moments import NeverCame
 from actors.faults.narrator import Narrator
 from actors.faults.nemesis import lasting_scenario, random_scenario
@@ -147,11 +145,6 @@ async def _be_quiet(sim: Simulator, cluster: SimulatedCluster, unanswered: Unans
     if reigning and unanswered.of(reigning.world.node):  # it was lost, and will be sent again
         await sim.sleep(reigning.config.controller_socket_timeout_ms + QUIET_MS)
     await sim.settle()
-
-
-def all_invariants() -> tuple[Invariant, ...]:
-    """One of each."""
-    return (*control_plane(), *data_plane(), *liveness())
 
 
 async def _start(cluster: SimulatedCluster, first: int | None) -> None:

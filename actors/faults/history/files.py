@@ -79,5 +79,5 @@ def _reason(error: Exception) -> str:
     if isinstance(error, UnicodeDecodeError):
         return "it is no text"
     what, _, where = str(error).partition(" - at `$.")
-    what = f"{what[:1].lower()}{what[1:]}"
+    what = what if what[:2].isupper() else f"{what[:1].lower()}{what[1:]}"
     return f"{where.rstrip('`')}: {what}" if where else what

@@ -137,7 +137,7 @@ async def test_who_waits_for_messages_holds_none_up_and_leaves_nothing_behind(si
 @pytest.mark.parametrize(
     ("step", "said"),
     [
-        ({"on": Event(event="NodePaused", where={"node": "x"})}, "no NodePaused {'node': 'x'}"),
+        ({"on": Event(event="NodePaused", where={"node": "x"})}, "no NodePaused node=x"),
         ({"on_message": Sent(message="Fetch", to=2)}, "no to=2 message=Fetch"),
         ({"after_messages": 3}, "not 3 messages"),
     ],

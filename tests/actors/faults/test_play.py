@@ -9,6 +9,7 @@ from actors.cluster import SimulatedCluster
 from actors.faults.node_hand import NodeHand
 from actors.faults.play import Play
 from actors.faults.scenario import (
+    BadScenario,
     CreateTopic,
     DeleteTopic,
     Event,
@@ -85,6 +86,37 @@ def test_what_does_not_come_true_makes_the_verdict_bad(expect, said):
     assert said in verdict.violation
 
 
+def test_a_wait_in_vain_names_its_step_and_what_it_waited_for():
+    never = State(partition="orders-0", leader=3, isr=(2, 3))
+    verdict, _ = played(Step(do=Produce(records=2)), Step(when=never))
+
+    assert verdict.invariant == "L-0"
+    assert "step 2 has waited in vain: " in verdict.violation
+    assert "orders-0 is there, leader 3, in sync 2,3" in verdict.violation
+    assert "leader 2, in sync 2,3" in verdict.violation
+    assert verdict.account.acknowledged == 2, "also of a run that did not come to its end"
+
+
+@pytest.mark.parametrize("fault", [Drop(to=99), Drop(source="controler"), Drop(to="leader of x")])
+def test_a_fault_on_a_link_of_nobody_is_not_done(fault):
+    verdict, told = played(Step(do=fault))
+
+    assert verdict.account.refused == 1
+    assert any("not done: " in line and " no broker" in line for line in told)
+
+
+def test_a_topic_that_cannot_be_made_is_a_bad_scenario_and_no_violation():
+    with pytest.raises(BadScenario, match="topic 'a/b'"):
+        played(topics=(Topic(name="a/b", replicas=((1,),)),))
+
+
+def test_a_znode_of_garbage_is_no_end_of_the_judges():
+    garbage = WriteZNode(path="/brokers/topics/orders/partitions/0/state", data="{")
+    verdict, _ = played(Step(do=garbage))
+
+    assert verdict.is_good, verdict.violation  # nobody has to elect by it
+
+
 def test_an_event_may_be_wanted_more_than_once():
     once = Step(do=ExpireSession(broker=3), after_ms=500)
     twice = Expect(events=(Event(event="BrokerRegistered", where={"broker": 3}, nth=2),))
@@ -110,13 +142,6 @@ def test_what_never_comes_is_told_with_its_name():
 
     assert verdict.invariant == "L-0"
     assert "no ControllerElected" in verdict.violation
-
-
-def test_a_cluster_that_nobody_can_use_is_bad_and_no_crash():
-    verdict, _ = played(topics=(Topic(name="a b", replicas=((1,),)),))
-
-    assert verdict.invariant == "L-0"
-    assert "a b" in verdict.violation
 
 
 # --- steps ----------------------------------------------------------------------------------------

@@ -6,9 +6,10 @@ import textwrap
 
 import pytest
 
+from actors.faults.every import all_invariants
 from actors.faults.history.events import Polled
 from actors.faults.scenario import Load, Produce, Scenario, Step, Topic
-from actors.faults.simulated import all_invariants, judge
+from actors.faults.simulated import judge
 from actors.faults.vocabulary import Kill, LoseUnsynced, Restart
 from actors.faults.workload import Workload
 from runtime.simulation.disk import SimulatedDisk

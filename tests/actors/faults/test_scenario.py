@@ -1,5 +1,6 @@
 """Scenario files: what is written is read, and what is wrong is refused with the culprit's name."""
 
+import os
 import tomllib
 
 import pytest
@@ -95,7 +96,7 @@ def test_any_text_and_any_number_comes_back(text, number, key):
 
 
 def test_a_file_is_called_as_its_scenario(tmp_path):
-    (tmp_path / "some-name.toml").write_text("")
+    (tmp_path / "some-name.toml").write_text("brokers = 3")
 
     assert read_scenario(tmp_path / "some-name.toml").name == "some-name"
 
@@ -130,6 +131,22 @@ def step(said: str) -> str:
         ("brokers = 'three'", "$.brokers"),
         ("name = 7", "$.name"),
         ("controller = 4", "controller is 4 of 3 brokers"),
+        ("", "it is empty"),
+        ("expect = {is_violated = 'I-99'}", "'I-99' cannot be violated; there are I-1, "),
+        ("expect = {is_violated = 'expect'}", "'expect' cannot be violated"),
+        ("expect = {violated_in = {kip-101 = 'I-0'}}", "'I-0' cannot be violated"),
+        (
+            "expect = {never = [{event = 'LeaderElected', where = {is_unclean = 'false'}}]}",
+            "is_unclean is 'false', and must be true or false",
+        ),
+        (
+            "expect = {events = [{event = 'LeaderElected', where = {leader = true}}]}",
+            "leader is True, and must be a number",
+        ),
+        (
+            "expect = {events = [{event = 'LeaderElected', where = {node = 1}}]}",
+            "node is 1, and must be a text in quotes",
+        ),
         ("worlds = ['imagined']", "worlds are ['imagined']"),
         ("worlds = []", "there are simulated, real"),
         ("overrides = {'min.insync' = 2}", "there is no setting min.insync"),
@@ -179,10 +196,12 @@ def test_a_file_that_cannot_be_played_is_refused_by_its_culprit(tmp_path, text, 
 def test_what_is_no_file_or_no_text_is_refused(tmp_path):
     (tmp_path / "binary").write_bytes(b"\xff\xfe")
     (tmp_path / "large").write_text("#" * (1 << 20) + "#")
+    os.mkfifo(tmp_path / "pipe")
 
     for path, why in (
         (tmp_path / "nowhere", "cannot be read: No such file"),
-        (tmp_path, "cannot be read: Is a directory"),
+        (tmp_path, "is no file"),
+        (tmp_path / "pipe", "is no file"),
         (tmp_path / "binary", "is no TOML"),
         (tmp_path / "large", "is larger than 1048576 bytes"),
     ):

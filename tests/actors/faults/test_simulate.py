@@ -83,9 +83,8 @@ def test_a_violation_is_told_with_its_causes_and_written_as_a_file_that_shows_it
     assert " ms broker-" in out[2]
     path = tmp_path / "new" / f"seed-{seed}.toml"
     (told,) = [line for line in out if "replay" in line]
-    assert re.search(
-        rf"[0-9] steps? shows? it; replay: bin/inject-fault {re.escape(str(path))}$", told
-    )
+    assert re.search(r"[0-9] steps? shows? it; ", told)
+    assert told.endswith(f"; replay: bin/inject-fault {path} --invariant {LOSS}")
     assert out[-2].startswith("1 seed, 1 with a violation; ")
     assert is_lost(read_scenario(path))
 
@@ -136,6 +135,34 @@ def test_one_seed_gives_one_trace_in_processes_with_different_hashes():
     assert len(set(traces)) == 1
 
 
+def test_what_was_found_is_told_and_written_before_it_is_made_shorter(
+    tmp_path, capsys, monkeypatch
+):
+    def interrupted(*_):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("actors.commands.simulate.shrink", interrupted)
+    wanted = [each for each in losing_options(2) if each != "--no-shrink"]
+
+    assert main([*wanted, "--out", str(tmp_path)]) == 130
+
+    out = capsys.readouterr().out
+    assert f"seed {losing_seed()} violates {LOSS} " in out
+    assert "the first bad event" in out
+    (written,) = tmp_path.iterdir()
+    assert read_scenario(written).seed == losing_seed()
+
+
+def test_a_place_that_cannot_be_written_to_is_told_before_the_first_seed(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+
+    assert main(["--seed", "1", *SMALL, "--out", str(tmp_path / "file")]) == 1
+
+    captured = capsys.readouterr()
+    assert captured.out == ""
+    assert captured.err.startswith(f"simulate: {tmp_path / 'file'} cannot be written to: ")
+
+
 def test_whoever_presses_ctrl_c_is_told_how_far_it_came():
     process = started("--seeds", "1..1000000", "--jobs", "2", *SMALL, "--json")
     assert process.stdout is not None
@@ -143,6 +170,9 @@ def test_whoever_presses_ctrl_c_is_told_how_far_it_came():
 
     process.send_signal(signal.SIGINT)
 
-    _, told = process.communicate(timeout=60)
+    try:
+        _, told = process.communicate(timeout=60)
+    finally:
+        process.kill()
     assert process.returncode == 130
     assert "Traceback" not in told
