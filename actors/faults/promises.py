@@ -1,10 +1,11 @@
 """What was promised to clients: acknowledged records stay, and so does what a consumer has read.
 
 Rule: a promise is judged by the log of every leader of the same or a later epoch. A promise is void
-after an unclean election, when nobody is left in the ISR whose disk was not cut off since it came
-in, and when such a one is elected because the others are away: what disks keep of what was not
-synced is a matter of luck, as in Kafka, which does not sync before it answers. Who is only dead
-comes back with all that it had. What a leader of such an epoch promises later is void as well: it
+after an unclean election; and once a member of the ISR has lost power, if all the others have been
+away, too, since the ISR was last written (ZooKeeper cannot tell who of them has lost something), or
+if it is elected because they are away now: what disks keep of what was not synced is a matter of
+luck, as in Kafka, which does not sync before it answers. While all have only been away, they come
+back with all that they had. What a leader of such an epoch promises later is void as well: it
 does not know yet that the others have gone on without it. A promise ends with its topic, and binds
 no leader of another of that name; whoever gives one must have what it promises below its high
 watermark by then.
@@ -65,7 +66,9 @@ class Promises(Invariant):
         self._epochs: dict[TopicPartition, int] = {}  # of leaders, as ZooKeeper has them
         self._void_to: dict[TopicPartition, int] = {}  # the last epoch whose promises are void
         self._forgetful: dict[TopicPartition, set[int]] = {}  # in the ISR, and its disk was cut off
-        self._cut_off: dict[TopicPartition, set[int]] = {}  # disks, since the ISR was last written
+        # Since the ISR was last written: whose disk was cut off, and who has been away at all.
+        self._cut_off: dict[TopicPartition, set[int]] = {}
+        self._fallen: dict[TopicPartition, set[int]] = {}
         self.voided: set[TopicPartition] = set()  # of which a promise is over
 
     def promise(self, partition: TopicPartition, promise: Promise) -> None:
@@ -125,8 +128,8 @@ class Promises(Invariant):
                 forgetful = self._forgetful.setdefault(partition, set())
                 forgetful &= isr & before
                 forgetful |= self._joined_too_late(partition, isr - before)
-                if isr <= forgetful:
-                    self._void(partition)
+                self._fallen.pop(partition, None)
+                self._void_if_nobody_stayed(partition)
 
     def _joined_too_late(self, partition: TopicPartition, joined: frozenset[int]) -> set[int]:
         """Who was let in by a write that was under way when its disk was cut off.
@@ -142,7 +145,8 @@ class Promises(Invariant):
         return seen is None or any(not _has(seen, promise) for promise in promises)
 
     def _forget(self, partition: TopicPartition) -> None:
-        for known in (self._isrs, self._forgetful, self._cut_off, self._epochs, self._void_to):
+        of_members = (self._isrs, self._forgetful, self._cut_off, self._fallen)
+        for known in (*of_members, self._epochs, self._void_to):
             known.pop(partition, None)
 
     def _had_to_be(self, partition: TopicPartition, leader: int, elector: str) -> bool:
@@ -161,15 +165,20 @@ class Promises(Invariant):
         broker = _number(node)
         is_spared = node in self._spared or event.reason == STOPPED
         self._spared.discard(node)
-        if is_spared:
-            return
         for partition, isr in self._isrs.items():
-            self._cut_off.setdefault(partition, set()).add(broker)
+            if not is_spared:
+                self._cut_off.setdefault(partition, set()).add(broker)
             if broker in isr:
-                forgetful = self._forgetful.setdefault(partition, set())
-                forgetful.add(broker)
-                if isr <= forgetful:
-                    self._void(partition)
+                self._fallen.setdefault(partition, set()).add(broker)
+                if not is_spared:
+                    self._forgetful.setdefault(partition, set()).add(broker)
+                self._void_if_nobody_stayed(partition)
+
+    def _void_if_nobody_stayed(self, partition: TopicPartition) -> None:
+        isr = self._isrs[partition]
+        forgetful = isr & self._forgetful.get(partition, set())
+        if forgetful and isr <= forgetful | self._fallen.get(partition, set()):
+            self._void(partition)
 
     def check(self, changed: Sequence[Seen], sight: Sight) -> None:
         """Judge the leaders that have changed, and those of partitions with new promises."""
