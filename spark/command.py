@@ -26,7 +26,7 @@ from spark.pipeline import JobFailed, Tables, run_jobs
 from spark.report.facts import Facts, gather
 from spark.report.page import page
 from spark.report.summary import lines
-from spark.session import LOCAL, spark_session
+from spark.session import LOCAL, SparkMissing, spark_session
 from spark.shipping import shipped
 from spark.source import NotATrace
 from spark.trace import Trace
@@ -84,7 +84,7 @@ def main(java_home: Callable[[], Path], arguments: Sequence[str] | None = None) 
             if given.watch:
                 return watch(session, given, _out(given))
             return _compact(session, given) if given.compact else report(session, given)
-    except (NotATrace, NoSuchPath, JobFailed, BadSince) as error:
+    except (NotATrace, NoSuchPath, JobFailed, BadSince, SparkMissing) as error:
         return _fail(str(error))
     except OSError as error:
         return _fail(f"the report cannot be written: {error}")
@@ -172,17 +172,21 @@ def report(session: SparkSession, given: argparse.Namespace) -> int:
     trace = Trace(session, given.traces)
     if given.since is not None:
         trace.begin_at(since_us(given.since, max(end for _, end in trace.spans.values())))
-    out = _out(given)
+    out, hadoop = _out(given), Hadoop(session)
     events = sum(trace.counts.values())
     progress = Progress(f"{events:,} events in {len(trace.parts):,} parts")
+    # A place of our own: another report may be under way to the same one.
+    beside = f"{out}/.tables-{session.sparkContext.applicationId}-{os.getpid()}"
     try:
-        tables = run_jobs(trace, f"{out}/tables", progress)
+        tables = run_jobs(trace, beside, progress)
         facts = gather(trace, tables)
         progress("the page", 1, 1)
         file = f"{out}/report.html"
-        Hadoop(session).write(file, page(facts).encode())
+        hadoop.write(file, page(facts).encode())
+        tables.move_to(f"{out}/tables")
     finally:
         trace.close()
+        hadoop.remove(beside)
         progress.end()
     for complaint in facts.complaints:
         sys.stderr.write(f"{NAME}: {complaint}\n")

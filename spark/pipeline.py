@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import StructType
 
-from spark.hadoop import literal
+from spark.hadoop import Hadoop, literal, reason_of
 from spark.jobs import (
     actors,
     audit,
@@ -89,6 +89,13 @@ class Tables:
         """A table."""
         return self._session.read.schema(self._schemas[name]).parquet(literal(self.path(name)))
 
+    def move_to(self, folder: str) -> None:
+        """All of them, in place of earlier ones."""
+        hadoop = Hadoop(self._session)
+        hadoop.remove(folder)
+        hadoop.rename(self.folder, folder)
+        self.folder = folder
+
     def write(self, name: str, frame: DataFrame) -> None:
         """A table, in place of an earlier one."""
         self._schemas[name] = frame.schema  # or whoever reads it would have to guess
@@ -122,7 +129,7 @@ def insist(trace: Trace, work: Callable[[], None]) -> None:
             text = str(error)
             found = UNREADABLE.search(text)
             if found is None or not trace.leave_out(unquote(found[1]), _reason(text)):
-                raise JobFailed(f"Spark gave up: {_first_line(text)}") from error
+                raise JobFailed(f"Spark gave up: {_said(error)}") from error
     raise JobFailed(f"more than {MOST_UNREADABLE} parts of the trace cannot be read")
 
 
@@ -132,5 +139,6 @@ def _reason(text: str) -> str:
     return "its bytes make no sense to Parquet"
 
 
-def _first_line(text: str) -> str:
-    return text.strip().splitlines()[0]
+def _said(error: Exception) -> str:
+    """What Java says, if it is Java's: py4j's own first line only says that it called Java."""
+    return reason_of(error) if isinstance(error, Py4JJavaError) else str(error).splitlines()[0]

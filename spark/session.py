@@ -5,15 +5,18 @@ told otherwise, and says nothing unless something is wrong.
 """
 
 import os
+import signal
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from threading import Thread
+from threading import Thread, current_thread, main_thread
 from typing import BinaryIO, Final
 
+from py4j.protocol import Py4JError
 from pyspark import SparkConf, SparkContext
+from pyspark.errors import PySparkException
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
@@ -67,13 +70,48 @@ def spark_session(
     if java_home is not None:
         environment["JAVA_HOME"] = str(java_home)
     with _environment(environment):
-        _start_java(conf)
-        session = SparkSession.builder.config(conf=conf).getOrCreate()
+        session = _started(conf)
     try:
         yield session
     finally:
         session.stop()
         _end_java()
+
+
+class SparkMissing(Exception):
+    """There is no session to be had. The text is one sentence for people."""
+
+
+def _started(conf: SparkConf) -> SparkSession:
+    """A session and its JVM, or neither."""
+    try:
+        with _undisturbed():
+            _start_java(conf)
+            return SparkSession.builder.config(conf=conf).getOrCreate()
+    except (PySparkException, Py4JError) as error:
+        _end_java()
+        master = conf.get("spark.master")
+        said = str(error).strip().splitlines() or [type(error).__name__]
+        raise SparkMissing(f"Spark does not start with --master {master}: {said[0]}") from error
+    except BaseException:
+        _end_java()
+        raise
+
+
+@contextmanager
+def _undisturbed() -> Iterator[None]:
+    """Ctrl-C comes when Java has come up: before, nobody could end it."""
+    if current_thread() is not main_thread():
+        yield
+        return
+    heard: list[int] = []
+    before = signal.signal(signal.SIGINT, lambda number, _: heard.append(number))
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+    if heard:
+        raise KeyboardInterrupt
 
 
 def _options(master: str, host: str, *, ui: bool, quick: bool) -> dict[str, str]:

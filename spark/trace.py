@@ -37,6 +37,7 @@ from wire.trace import (
     NodeResumed,
     NodeStarted,
     NodeStopped,
+    PartitionStateChanged,
     RecordsAppended,
     ReplicaLeftIsr,
     ReplicaRoleChanged,
@@ -59,6 +60,7 @@ LASTING: Final = (
     NodeResumed,
     NodeStarted,
     NodeStopped,
+    PartitionStateChanged,
     ReplicaLeftIsr,
     ReplicaRoleChanged,
     SessionChanged,
@@ -253,8 +255,9 @@ class Trace:
             matches = self.hadoop.glob(root.rstrip("/") or "/")
             if not matches:
                 raise NotATrace(f"there is no trace in {root}: it does not exist")
-            found += [each for each in matches if self.hadoop.is_folder(each)]
-            if not found:
+            folders = [each for each in matches if self.hadoop.is_folder(each)]
+            found += folders
+            if not folders:
                 raise NotATrace(f"there is no trace in {root}: it is not a folder")
         return list(dict.fromkeys(found))
 

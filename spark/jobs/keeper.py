@@ -3,7 +3,7 @@
 Rule: an operation's latency is what its client saw, retries and all.
 """
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.trace import Trace
@@ -67,11 +67,21 @@ def path_kind(path: str) -> Column:
 
 def sessions(trace: Trace) -> DataFrame:
     """What became of each node's sessions."""
+    return trace.events(SessionChanged).transform(by_node)
+
+
+def by_node(changes: DataFrame) -> DataFrame:
+    """Each life of a node counts its sessions anew; one that was only suspended is the same."""
+    in_order = Window.partitionBy("run", "node").orderBy("time_us", "id")
+    is_same = (f.lag("state").over(in_order) == "suspended") & (
+        f.lag("session").over(in_order) == f.col("session")
+    )
+    is_new = (f.col("state") == "connected") & ~f.coalesce(is_same, f.lit(False))
     return (
-        trace.events(SessionChanged)
+        changes.withColumn("is_new", is_new)
         .groupBy("run", "node")
         .agg(
-            f.count_distinct("session").alias("sessions"),
+            f.count_if("is_new").alias("sessions"),
             *(
                 f.count_if(f.col("state") == state).alias(state)
                 for state in ("connected", "suspended", "expired", "closed")

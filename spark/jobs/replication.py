@@ -8,9 +8,9 @@ from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as f
 
 from spark.jobs.requests import BYTES, call_counts
-from spark.jobs.shared import appended, replica_sets
+from spark.jobs.shared import appended, by_run, replica_sets, run_ends
 from spark.trace import Trace
-from spark.transforms import PARTITION, ordered, spread, with_bin
+from spark.transforms import PARTITION, Step, ordered, spread, with_bin
 from wire.trace import LogTruncated, RecordsAppended
 
 COARSE = 10  # slices for lag are so many times as wide
@@ -27,10 +27,12 @@ def replication(trace: Trace) -> DataFrame:
         )
     )
     keys = list(PARTITION)
+    ends = by_run(trace, trace.value(run_ends), "end_us")
+    changes = trace.once(replica_sets).transform(isr_changes(ends, trace.recent("time_us")))
     return (
         trace.once(appended)
         .transform(amplified)
-        .join(trace.once(replica_sets).transform(isr_changes), keys, "full")
+        .join(changes, keys, "full")
         .join(cut, keys, "full")
         .join(lags(trace), keys, "left")
         .na.fill(0)
@@ -53,13 +55,19 @@ def amplified(appended: DataFrame) -> DataFrame:
     )
 
 
-def isr_changes(replica_sets: DataFrame) -> DataFrame:
-    """How often a partition's ISR shrank and expanded, and how small it got."""
+def isr_changes(ends: DataFrame, recent: Step) -> Step:
+    """How often a partition's ISR shrank and expanded, and how small it got.
+
+    Not while the whole cluster stops, and, asked for the last hour, only in that.
+    """
     in_order = Window.partitionBy(*PARTITION).orderBy("time_us", "id")
     before = f.lag("in_sync").over(in_order)
-    return (
+    return lambda replica_sets: (
         replica_sets.where("not is_gone")
         .withColumn("change", f.col("in_sync") - before)
+        .join(f.broadcast(ends), "run")
+        .where("time_us <= end_us")
+        .transform(recent)
         .groupBy(*PARTITION)
         .agg(
             f.count_if(f.col("change") < 0).alias("shrinks"),
@@ -80,20 +88,21 @@ def lags(trace: Trace) -> DataFrame:
 
 
 def behind(appends: DataFrame) -> DataFrame:
-    """At the ends of slices of time, where a follower appended anything."""
+    """At the ends of slices of time in which anybody appended: who is dead falls behind, too."""
     leaders = appends.groupBy(*PARTITION, "bin_us").agg(
         f.max(f.when(f.col("role") == "leader", f.col("last_offset"))).alias("led_to")
     )
-    followers = (
-        appends.where("role = 'follower'")
-        .groupBy(*PARTITION, "node", "bin_us")
-        .agg(f.max("last_offset").alias("offset"))
+    reached = appends.groupBy(*PARTITION, "node", "bin_us").agg(
+        f.max("last_offset").alias("offset")
     )
-    so_far = Window.partitionBy(*PARTITION).orderBy("bin_us")
-    known = leaders.withColumn("led_to", f.max("led_to").over(so_far))
+    slices = Window.partitionBy(*PARTITION).orderBy("bin_us")
+    of_node = Window.partitionBy(*PARTITION, "node").orderBy("bin_us")
+    known = leaders.withColumn("led_to", f.max("led_to").over(slices))
+    every = known.join(reached.select(*PARTITION, "node").distinct(), list(PARTITION))
     lag = f.greatest(f.col("led_to") - f.col("offset"), f.lit(0))
     return (
-        followers.join(known, [*PARTITION, "bin_us"])
+        every.join(reached, [*PARTITION, "node", "bin_us"], "left")
+        .withColumn("offset", f.max("offset").over(of_node))
         .groupBy(*PARTITION)
         .agg(f.max(lag).alias("lag_max"))
     )

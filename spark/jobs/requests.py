@@ -104,9 +104,11 @@ def by_error(frame: DataFrame) -> DataFrame:
 
 def kinds(trace: Trace) -> DataFrame:
     """By request alone: percentiles of latency, errors, and requests a changed partition."""
-    return trace.once(call_counts).transform(
-        by_kind(trace.events(LeaderElected), trace.events(ReplicaLeftIsr))
+    elected, left = (
+        trace.events(event).transform(trace.recent("time_us"))
+        for event in (LeaderElected, ReplicaLeftIsr)
     )
+    return trace.once(call_counts).transform(by_kind(elected, left))
 
 
 def by_kind(elected: DataFrame, left: DataFrame) -> Step:

@@ -21,6 +21,7 @@ def transitions(trace: Trace) -> DataFrame:
     return united(
         [
             trace.events(PartitionStateChanged)
+            .transform(trace.recent("time_us"))  # it is read from the beginning
             .transform(paired("after"))
             .withColumn("machine", f.lit(PARTITION_MACHINE)),
             trace.events(ReplicaStateChanged)

@@ -99,10 +99,10 @@ class Facts:
 # How many rows of each table, whether only of the run that charts are of, and in which order.
 WANTED: Final[Mapping[str, tuple[int, bool, tuple[str, ...]]]] = {
     "nodes": (MOST, True, ("node", "from_us")),
-    "failover_budget": (SHOWN, False, ("run", "incident")),
+    "failover_budget": (MOST, False, ("run", "incident")),
     "availability": (SHOWN // 2, True, ("-leaderless_us", "-under_replicated_us", "topic")),
     "availability_over_time": (MOST, True, ("kind", "bin_us")),
-    "controller": (SHOWN, False, ("run", "controller_epoch")),
+    "controller": (MOST, False, ("run", "controller_epoch")),
     "controller_events": (SHOWN // 2, False, ("-handle_us",)),
     "failover_steps": (MOST, True, ("controller_epoch", "id")),
     "replication": (SHOWN // 2, True, ("-shrinks", "-truncations", "-lag_last", "-records")),
@@ -195,7 +195,11 @@ def _totals(tables: Tables) -> dict[str, DataFrame]:
         "incidents": tables.table("incidents").groupBy("run").agg(f.count("*").alias("incidents")),
         "partitions": tables.table("replication")
         .groupBy("run")
-        .agg(f.count("*").alias("partitions"), f.sum("records").alias("records")),
+        .agg(
+            f.count("*").alias("partitions"),
+            f.sum("records").alias("records"),
+            f.sum("records_cut").alias("cut"),
+        ),
         "availability": windows.groupBy("run", "kind").agg(
             f.count("*").alias("windows"),
             f.count_distinct("topic", "partition").alias("partitions"),
@@ -205,6 +209,12 @@ def _totals(tables: Tables) -> dict[str, DataFrame]:
             f.count_if("is_open").alias("open"),
         ),
         "audit": tables.table("audit").groupBy("invariant").agg(f.count("*").alias("findings")),
+        "reigns": tables.table("controller").agg(
+            f.count("*").alias("reigns"), f.max("failover_us").alias("failover_us")
+        ),
+        "calls": tables.table("request_kinds").agg(
+            f.sum("calls").alias("calls"), f.sum("errors").alias("errors")
+        ),
         "refusals": tables.table("requests_refused")
         .groupBy("error")
         .agg(f.sum("answers").alias("answers")),

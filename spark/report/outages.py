@@ -8,14 +8,27 @@ from typing import Final
 
 from spark.jobs.availability import LEADERLESS, UNDER_REPLICATED
 from spark.report.charts import Flame, Mark, Series, Span, flames, heat, over_time, time_lanes
-from spark.report.facts import LANES, Facts, Row
+from spark.report.facts import LANES, SHOWN, Facts, Row
 from spark.report.markup import Markup
-from spark.report.section import Column, Section, count, figure, hidden, paragraph, table, text
+from spark.report.section import (
+    Column,
+    Section,
+    count,
+    figure,
+    hidden,
+    left_out,
+    paragraph,
+    table,
+    text,
+)
 from spark.report.summary import incident, incident_name
 from spark.report.words import clock, date_and_clock, duration, listed, many, number
 
 NODES: Final = 30
 TOLD: Final = 12  # incidents in sentences that are seen at once
+MARKS: Final = 200
+SILENT: Final = ("kill", "pause", "cut", "killed")  # after these a session has to time out
+HEARD: Final = ("until the controller heard", "wait")
 CLASSES: Final = {LEADERLESS: "bad", UNDER_REPLICATED: "warn"}
 # What a failover consists of: from the moment before to this one.
 STEPS: Final = (
@@ -102,16 +115,18 @@ def _glance_words(facts: Facts) -> str:
     in_turn = ", in this order" if len(reigns) > 1 else ""
     return (
         f"{out} The blue line is the controller: {who} held the office{in_turn}."
-        f" The run lasted {duration(facts.end - facts.start)}; dashed lines are incidents."
+        f" The run lasted {duration(facts.end - facts.start)}; dashed lines are"
+        f" {'incidents' if len(facts.here('failover_budget')) <= MARKS else 'the first incidents'}."
     )
 
 
 def _marks(facts: Facts) -> list[Mark]:
+    """More than so many lines would hide what they mark."""
     return [
         Mark(
             row["time_us"], f"#{row['incident']}", f"{incident_name(row)}, {clock(row['time_us'])}"
         )
-        for row in facts.here("failover_budget")
+        for row in facts.here("failover_budget")[:MARKS]
     ]
 
 
@@ -130,7 +145,7 @@ def _when(row: Row) -> str:
 
 def incidents(facts: Facts) -> Section:
     """Each incident, and where the time of its failover went."""
-    rows = facts.tables["failover_budget"]
+    rows = facts.tables["failover_budget"][:SHOWN]
     if not rows:
         nothing = paragraph("Nothing was broken, crashed, left or lost its session in this trace.")
         return Section("incidents", "Incidents and failover budget", [nothing])
@@ -149,6 +164,8 @@ def incidents(facts: Facts) -> Section:
     content.append(
         table(rows, *_columns(), caption="Each incident, with its way through the cluster")
     )
+    count = sum(row["incidents"] for row in facts.totals["incidents"])
+    content += left_out(len(rows), count, "incident", "failover_budget")
     return Section("incidents", "Incidents and failover budget", content)
 
 
@@ -164,7 +181,10 @@ def _flame(row: Row, *, since_detected: bool = False) -> Flame:
         if until is None or until < at or (since_detected and moment == "first_produce_us"):
             continue
         if until > at:
-            steps.append((what, at - begin, until - begin, class_))
+            # Where nobody waited for ZooKeeper, all of it passed before the controller was told.
+            is_untold = moment == "begun_us" and row["watch_us"] is None
+            name, look = HEARD if is_untold else (what, class_)
+            steps.append((name, at - begin, until - begin, look))
         at = until
     return Flame(f"#{row['incident']} {row['what']} {row['target']}", steps)
 
@@ -173,10 +193,13 @@ def _budget_words(rows: Sequence[Row]) -> str:
     slowest = max(rows, key=lambda row: (row["serving_us"] or row["reacted_us"]) - row["time_us"])
     whole = (slowest["serving_us"] or slowest["reacted_us"]) - slowest["time_us"]
     seen = (slowest["watch_us"] or slowest["reacted_us"]) - slowest["time_us"]
+    until = "the controller reacted" if slowest["watch_us"] is None else "ZooKeeper told anybody"
+    is_silent = slowest["watch_us"] is not None and slowest["what"] in SILENT
     return (
         f"From each incident to the first produce after it. The slowest failover,"
         f" {incident_name(slowest)}, took {duration(whole)} until its leaders served;"
-        f" {duration(seen)} of that passed before ZooKeeper told anybody: its session time-out."
+        f" {duration(seen)} of that passed before {until}"
+        f"{': its session had to time out' if is_silent else ''}."
     )
 
 

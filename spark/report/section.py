@@ -8,6 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from spark.report.facts import Row
 from spark.report.markup import Content, Markup, tag
+from spark.report.words import many
 
 SHORT: Final = 24
 
@@ -78,6 +79,13 @@ def text(heading: str, key: str) -> Column:
 def count(heading: str, key: str, words: Callable[[Any], str]) -> Column:
     """A column of numbers, in words of their own."""
     return Column(heading, lambda row: words(row[key]), is_number=True)
+
+
+def left_out(shown: int, of: int, what: str, where: str) -> list[Markup]:
+    """What a table has not shown is said, with where to find it."""
+    if of <= shown:
+        return []
+    return [paragraph(f"The first {shown} of {many(of, what)}; all are in tables/{where}.")]
 
 
 def hidden(title: str, *content: Markup) -> Markup:

@@ -17,7 +17,8 @@ from spark.report.words import (
     size,
 )
 
-INCIDENTS_SHOWN = 3
+INCIDENTS_SHOWN = 5
+REIGNS_SHOWN = 3
 
 
 def lines(facts: Facts) -> list[str]:
@@ -57,12 +58,17 @@ def _what_went_wrong(facts: Facts) -> str:
 
 
 def _incidents(facts: Facts) -> list[str]:
-    """The worst of them."""
-    worst = sorted(
-        facts.tables["failover_budget"], key=lambda row: -(row["leaderless_longest_us"] or 0)
-    )
-    chosen = sorted(worst[:2], key=lambda row: (row["run"], row["incident"]))
-    return [incident(row) for row in chosen if row["reacted_us"] or row["leaderless"]]
+    """The worst of them: who was without a leader for longest, and what was never mended."""
+    told = [
+        row
+        for row in facts.tables["failover_budget"]
+        if row["reacted_us"] or row["leaderless"] or row["still_under_replicated"]
+    ]
+    worst = sorted(told, key=lambda row: -(row["leaderless_longest_us"] or 0))
+    still = [row for row in worst if row["still_leaderless"] or row["still_under_replicated"]]
+    first = worst[:1]
+    chosen = first + [row for row in (*still, *worst) if row not in first][:1]
+    return [incident(row) for row in sorted(chosen, key=lambda row: (row["run"], row["incident"]))]
 
 
 def incident_name(row: Row) -> str:
@@ -125,19 +131,22 @@ def _controllers(facts: Facts) -> str:
         return "No controller was elected in this trace."
     said = [
         f"broker {row['broker']} for {duration(row['life_us'])} ({row['ended_by']})"
-        for row in reigns[:INCIDENTS_SHOWN]
+        for row in reigns[:REIGNS_SHOWN]
     ]
-    more = f" and {len(reigns) - len(said)} more" if len(reigns) > len(said) else ""
-    slowest = max((row["failover_us"] or 0 for row in reigns), default=0)
+    (all_of_them,) = facts.totals["reigns"]
+    count = all_of_them["reigns"]
+    more = f" and {number(count - len(said))} more" if count > len(said) else ""
+    said_of_them = ", ".join(said) if more else listed(said)
     return (
-        f"{many(len(reigns), 'controller epoch')}: {listed(said)}{more};"
-        f" taking office took at most {duration(slowest)}."
+        f"{many(count, 'controller epoch')}: {said_of_them}{more};"
+        f" taking office took at most {duration(all_of_them['failover_us'] or 0)}."
     )
 
 
 def _requests(facts: Facts) -> str:
     kinds = facts.tables["request_kinds"]
-    calls, errors = sum(row["calls"] for row in kinds), sum(row["errors"] for row in kinds)
+    (all_of_them,) = facts.totals["calls"]
+    calls, errors = all_of_them["calls"], all_of_them["errors"]
     if not calls:
         return "No call between nodes was recorded."
     said = [
@@ -147,8 +156,13 @@ def _requests(facts: Facts) -> str:
     ]
     return (
         f"{many(calls, 'request')}, {number(errors)} of them failed ({percent(errors, calls)})"
-        f"{_refused(facts)}{'; ' if said else ''}{', '.join(said)}."
+        f"{_refused(facts)}{'; ' if said else ''}{', '.join(said)}{_where(facts)}."
     )
+
+
+def _where(facts: Facts) -> str:
+    """Where there are several runs, percentiles are those of one."""
+    return f" in run {facts.run}" if len(facts.runs) > 1 else ""
 
 
 def _refused(facts: Facts) -> str:
@@ -169,7 +183,7 @@ def _actors(facts: Facts) -> str:
     messages = sum(row["messages"] for row in facts.totals["messages"])
     longest = max(busiest, key=lambda row: row["queue_max_us"])
     return (
-        f"{many(messages, 'message')} handled; busiest was"
+        f"{many(messages, 'message')} handled; busiest{_where(facts)} was"
         f" {first['actor']}, {percent(first['handle_total_us'], span)} of the time;"
         f" the longest wait in an inbox was {duration(longest['queue_max_us'])}"
         f" ({longest['actor']})."

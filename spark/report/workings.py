@@ -7,9 +7,19 @@ from collections.abc import Sequence
 from typing import Final
 
 from spark.report.charts import Range, Series, heat, over_time, ranges
-from spark.report.facts import Facts, Row
+from spark.report.facts import SHOWN, Facts, Row
 from spark.report.markup import Markup, tag
-from spark.report.section import Column, Section, count, figure, hidden, paragraph, table, text
+from spark.report.section import (
+    Column,
+    Section,
+    count,
+    figure,
+    hidden,
+    left_out,
+    paragraph,
+    table,
+    text,
+)
 from spark.report.words import clock, duration, many, number, percent, size
 
 BARS: Final = 24  # rows of a chart of percentiles
@@ -43,7 +53,7 @@ def percentiles(measure: str) -> list[Column]:
 
 def controller(facts: Facts) -> Section:
     """Reigns, failovers step by step, and the events that took longest."""
-    reigns, steps = facts.tables["controller"], facts.here("failover_steps")
+    reigns, steps = facts.tables["controller"][:SHOWN], facts.here("failover_steps")
     if not reigns:
         nothing = paragraph("No controller was elected in this trace.")
         return Section("controller", "Controller", [nothing])
@@ -57,7 +67,10 @@ def controller(facts: Facts) -> Section:
             text("until", "ended_by"),
             count("taking office", "failover_us", duration),
             caption="Every controller epoch",
-        )
+        ),
+        *left_out(
+            len(reigns), facts.totals["reigns"][0]["reigns"], "controller epoch", "controller"
+        ),
     ]
     if steps:
         content.append(figure(_steps(steps), _steps_words(steps)))
@@ -133,7 +146,7 @@ def replication(facts: Facts) -> Section:
         if worst["shrinks"]
         else "No ISR shrank."
     )
-    cut = sum(row["records_cut"] for row in rows)
+    cut = sum(each["cut"] for each in facts.totals["partitions"] if each["run"] == facts.run)
     lost = (
         f" Followers cut off {many(cut, 'record')} that their leaders did not have." if cut else ""
     )

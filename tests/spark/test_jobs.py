@@ -408,11 +408,46 @@ def test_an_isrs_shrinks_and_expands_are_told_apart(spark):
         (1, "1,2", None, None),
         (2, "1", None, None),
         (3, "1,2,3", None, None),
+        (9, "1", None, None),
+    )
+    ends = spark.createDataFrame([("r", 5)], "run string, end_us long")
+
+    found = sets.transform(replication.isr_changes(ends, lambda frame: frame))
+    late = sets.transform(replication.isr_changes(ends, lambda frame: frame.where("time_us > 1")))
+
+    columns = ("shrinks", "expands", "fewest_in_sync", "replicas")
+    assert rows(found, *columns) == [(2, 1, 1, 3)], "what comes after the end is no outage"
+    assert rows(late, *columns) == [(1, 1, 1, 3)]
+
+
+def test_who_is_dead_falls_behind(spark):
+    appends = spark.createDataFrame(
+        [
+            ("r", "broker-1", "t", 0, "leader", 0, 9),
+            ("r", "broker-2", "t", 0, "follower", 0, 8),
+            ("r", "broker-1", "t", 0, "leader", 100, 49),
+            ("r", "broker-2", "t", 0, "follower", 200, 49),
+        ],
+        "run string, node string, topic string, partition long, role string, bin_us long,"
+        " last_offset long",
     )
 
-    found = sets.transform(replication.isr_changes)
+    assert rows(appends.transform(replication.behind), "lag_max") == [(41,)]
 
-    assert rows(found, "shrinks", "expands", "fewest_in_sync", "replicas") == [(2, 1, 1, 3)]
+
+def test_each_life_of_a_node_counts_its_sessions_anew(spark):
+    states = ("connected", "suspended", "connected", "connected", "expired", "connected")
+    changes = spark.createDataFrame(
+        [
+            ("r", "broker-1", at, at, state, session)
+            for at, (state, session) in enumerate(zip(states, (1, 1, 1, 1, 1, 2), strict=True))
+        ],
+        "run string, node string, id long, time_us long, state string, session long",
+    )
+
+    found = changes.transform(keeper.by_node)
+
+    assert rows(found, "sessions", "connected", "suspended", "expired") == [(3, 4, 1, 1)]
 
 
 def test_errors_are_counted_and_the_usual_one_is_named(spark):

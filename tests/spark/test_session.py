@@ -1,6 +1,8 @@
 """The session keeps to itself; that its Java is gone afterwards, the fixture asserts."""
 
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,7 @@ from pyspark import SparkContext
 
 from spark.session import spark_session
 
+ROOT = Path(__file__).parents[2]
 LISTENING = "0A"
 LOOPBACK = {"0100007F", "0000000000000000FFFF00000100007F"}
 
@@ -44,3 +47,48 @@ def test_a_second_session_is_refused_and_the_first_goes_on(spark):
         pass
 
     assert spark.range(3).count() == 3
+
+
+INTERRUPTED = """
+import os, signal
+from pyspark import java_gateway
+from runtime.java import ensure_java
+from spark import session
+
+def launch(*arguments):
+    gateway = java_gateway.launch_gateway(*arguments)
+    print(gateway.proc.pid, flush=True)
+    os.kill(os.getpid(), signal.SIGINT)
+    return gateway
+
+session.launch_gateway = launch
+try:
+    with session.spark_session(java_home=ensure_java().home):
+        print("it began")
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+def test_ctrl_c_while_java_starts_leaves_no_java_behind():
+    told = subprocess.run(
+        [sys.executable, "-c", INTERRUPTED], capture_output=True, text=True, check=True
+    ).stdout
+
+    java, word = told.split()
+    assert word == "interrupted"
+    assert not Path(f"/proc/{java}").exists()
+
+
+def test_a_master_that_is_none_is_a_sentence(tmp_path):
+    ended = subprocess.run(
+        [ROOT / "bin" / "trace-report", tmp_path, "--master", "nonsense"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert ended.returncode == 1
+    assert ended.stdout == ""
+    assert "trace-report: Spark does not start with --master nonsense: " in ended.stderr
+    assert "Traceback" not in ended.stderr

@@ -4,7 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from spark.jobs.availability import windows
 from spark.pipeline import JOBS, run_jobs
+from spark.source import NotATrace
 from spark.trace import Trace
 from tests.support.duck import QUERIES, queried, table_of
 from tests.support.troubled import troubled
@@ -15,7 +17,7 @@ class Engines:
 
     def __init__(self, spark, folder: Path) -> None:
         trace = Trace(spark, [str(troubled(folder / "trace"))])
-        self.tables = folder / "tables"
+        self.folder, self.tables = folder, folder / "tables"
         run_jobs(trace, str(self.tables), lambda *_: None)
         trace.close()
         self.duck = queried(folder / "trace", JOBS)
@@ -48,3 +50,24 @@ def test_a_topic_that_is_deleted_is_no_outage(engines):
     out = engines.duck.sql(f"select distinct topic from read_parquet('{path}')").fetchall()
 
     assert sorted(out) == [("fine",), ("odd",), ("orders",), ("quiet",)]
+
+
+def test_a_topic_that_was_deleted_before_is_no_outage_of_what_came_since(spark, engines, tmp_path):
+    deleted_us = (
+        spark.read.parquet(f"{engines.folder}/trace/PartitionStateChanged")
+        .where("topic = 'brief' and after = 'NonExistentPartition'")
+        .agg({"time_us": "max"})
+        .first()[0]
+    )
+    trace = Trace(spark, [f"{engines.folder}/trace"])
+    trace.begin_at(deleted_us + 1)
+
+    assert windows(trace).where("topic = 'brief'").count() == 0
+    trace.close()
+
+
+def test_a_file_beside_a_trace_is_no_trace(spark, engines, tmp_path):
+    (tmp_path / "file").write_text("")
+
+    with pytest.raises(NotATrace, match="file: it is not a folder"):
+        Trace(spark, [f"{engines.folder}/trace", str(tmp_path / "file")])

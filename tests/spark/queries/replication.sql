@@ -10,30 +10,33 @@ copies as (
     from RecordsAppended group by run, topic, partition
 ),
 changes as (
-    select run, topic, partition, in_sync, factor, in_sync - lag(in_sync) over
+    select run, topic, partition, time_us, in_sync, factor, in_sync - lag(in_sync) over
         (partition by run, topic, partition order by time_us, id) as change
     from replica_sets where not is_gone
+),
+living as (
+    select c.* from changes c join ends using (run) where c.time_us <= end_us
 ),
 isrs as (
     select run, topic, partition, count(*) filter (change < 0) as shrinks, count(*) filter (change > 0) as expands,
         min(in_sync)::int as fewest_in_sync, max(factor)::int as replicas
-    from changes group by run, topic, partition
+    from living group by run, topic, partition
 ),
 cut as (
     select run, topic, partition, count(*) as truncations,
         sum(log_end_offset - "offset") as records_cut
     from LogTruncated group by run, topic, partition
 ),
-reached as (
-    select run, topic, partition, node, bin_us, max(last_offset) as reached
-    from appends where role = 'follower' group by all
-),
+moments as (select distinct run, topic, partition, bin_us from appends),
+replicas as (select distinct run, topic, partition, node from appends),
 behind as (
     select run, topic, partition, max(greatest(
         (select max(l.last_offset) from appends l where l.run = r.run and l.topic = r.topic
-            and l.partition = r.partition and l.role = 'leader' and l.bin_us <= r.bin_us) - reached,
+            and l.partition = r.partition and l.role = 'leader' and l.bin_us <= m.bin_us)
+        - (select max(l.last_offset) from appends l where l.run = r.run and l.topic = r.topic
+            and l.partition = r.partition and l.node = r.node and l.bin_us <= m.bin_us),
         0)) as lag_max
-    from reached r group by run, topic, partition
+    from moments m join replicas r using (run, topic, partition) group by run, topic, partition
 ),
 lasts as (
     select run, topic, partition, node, max(last_offset) as last
