@@ -142,14 +142,19 @@ class ReplicaStates:
             self._move(replica, ONLINE)
 
     async def _become_offline(self, broker: BrokerId, replicas: list[Replica]) -> None:
-        """Stop it, take it out of the ISR, tell the others (B053 to B056)."""
+        """Stop it, take it out of the ISR, tell the others (B053 to B056).
+
+        But not those that came back unnoticed, and are about to leave as well: told of a state in
+        between, one of them would lead for a moment without what it has lost (seed 5592).
+        """
         context = self._context
         for replica in replicas:
             self._outbox.add_stop_replica(broker, replica.partition, delete=False)
         led = [each.partition for each in replicas if each.partition in context.leaderships]
         for partition in await self._remove_from_isr(broker, led):
             if not context.is_leaving(partition.topic):
-                others = [each for each in context.replicas(partition) if each != broker]
+                gone = (broker, *context.returned.get(partition, ()))
+                others = [each for each in context.replicas(partition) if each not in gone]
                 self._outbox.add_leader_and_isr(others, partition)
             self._move(Replica(partition, broker), OFFLINE)
         for replica in replicas:
