@@ -29,11 +29,11 @@ from actors.faults.scenario import (
     Scenario,
     Step,
     read_scenario,
-    scenario_toml,
 )
 from actors.faults.simulated import Verdict, judge, lasting_scenario_of_seed
 from actors.faults.stage import RealStage
 from actors.faults.vocabulary import KINDS, AnyFault, OnRequest
+from actors.faults.written import scenario_toml
 from actors.places import failures_as_sentences
 from runtime.main import INTERRUPTED, Sentence, run
 

@@ -14,9 +14,10 @@ import msgspec
 
 from actors.commands.common import print_json, say
 from actors.doors.http.client import Page, PageRefused
-from actors.faults.scenario import Scenario, scenario_toml
+from actors.faults.scenario import Scenario
 from actors.faults.simulated import Verdict
 from actors.faults.vocabulary import INSTANT, AnyFault, as_table
+from actors.faults.written import scenario_toml
 from actors.remote import ClusterUnreachable
 from actors.token import BadToken, token_of
 from runtime.main import Sentence

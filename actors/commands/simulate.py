@@ -22,9 +22,10 @@ from actors.commands.parser import Parser, folder
 from actors.config import GENERATIONS
 from actors.faults.every import INVARIANTS
 from actors.faults.nemesis import FAULTS, RECORDS
-from actors.faults.scenario import Scenario, scenario_toml
+from actors.faults.scenario import Scenario
 from actors.faults.shrinking import shrink
 from actors.faults.simulated import Verdict, judge, scenario_of_seed
+from actors.faults.written import scenario_toml
 from runtime.clock import RealClock
 from runtime.main import INTERRUPTED
 

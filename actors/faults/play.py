@@ -18,6 +18,7 @@ from actors.faults.history.checker import check_history
 from actors.faults.history.commits import CommitLost
 from actors.faults.injector import Injector
 from actors.faults.moments import Moments, NeverCame, found_of, holds, matches, wanted_of
+from actors.faults.refusals import NOT_STARTED, REFUSALS, WRONG_TOPICS
 from actors.faults.scenario import (
     KINDS_OF_EVENTS,
     AddPartitions,
@@ -38,22 +39,9 @@ from actors.faults.violation import Violation
 from actors.faults.vocabulary import FailDisk, Fault, FillDisk, Heal, LoseUnsynced
 from actors.faults.workload import Workload
 from actors.view import BrokerState, ClusterView
-from runtime.keeper import KeeperError
-from runtime.main import Sentence
-from runtime.network import NetworkError
-from runtime.ref import ActorGone, AskTimedOut
 from runtime.tasks import Promise, Tasks, within
 from wire.admin import ElectionType
-from wire.errors import (
-    ApiError,
-    InvalidConfig,
-    InvalidPartitions,
-    InvalidReplicaAssignment,
-    InvalidReplicationFactor,
-    InvalidTopic,
-    MalformedMessage,
-    TopicAlreadyExists,
-)
+from wire.errors import TopicAlreadyExists
 from wire.ids import NO_BROKER, TopicPartition
 from wire.trace import LeaderElected, Stamp, TopicDeletionStep, TraceEvent
 
@@ -65,22 +53,6 @@ CALMING: Final = 24  # tries
 SHELL: Final = "shell"  # a person at a ZooKeeper shell
 UP: Final = (BrokerState.UP, BrokerState.CONTROLLER)
 Tell = Callable[[str], None]
-NOT_STARTED: Final = (
-    KeeperError,
-    ValueError,
-    TimeoutError,
-    ActorGone,
-    AskTimedOut,
-    Sentence,
-)
-WRONG_TOPICS: Final = (
-    InvalidConfig,
-    InvalidPartitions,
-    InvalidReplicaAssignment,
-    InvalidReplicationFactor,
-    InvalidTopic,
-)
-REFUSALS: Final = (ApiError, MalformedMessage, NetworkError, KeeperError, TimeoutError)
 
 
 class Account(Struct):

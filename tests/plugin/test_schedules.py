@@ -9,8 +9,9 @@ import pytest
 from hypothesis import find, given, settings
 from hypothesis import strategies as st
 
-from actors.faults.scenario import Scenario, Topic, scenario_of, scenario_toml
+from actors.faults.scenario import Scenario, Topic, scenario_of
 from actors.faults.vocabulary import KINDS, Kill
+from actors.faults.written import scenario_toml
 from actors.testing.schedules import fault_schedules, faults, verdict_of
 
 # What a sound cluster may lose records by, and what the others stand for.

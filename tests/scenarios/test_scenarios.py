@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from actors.faults.scenario import Mend, Scenario, read_scenario, scenario_of, scenario_toml
+from actors.faults.scenario import Mend, Scenario, read_scenario, scenario_of
 from actors.faults.simulated import judge
 from actors.faults.vocabulary import Fault
+from actors.faults.written import scenario_toml
 
 NEVER_CAME = "L-0"
 FILES = sorted(Path(__file__).parent.glob("*.toml"))

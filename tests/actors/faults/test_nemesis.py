@@ -5,9 +5,10 @@ import tomllib
 import pytest
 
 from actors.faults.nemesis import FAULTS, OVERRIDES
-from actors.faults.scenario import ElectLeaders, Scenario, scenario_of, scenario_toml
+from actors.faults.scenario import ElectLeaders, Scenario, scenario_of
 from actors.faults.simulated import scenario_of_seed
 from actors.faults.vocabulary import KINDS, Fault, Kill
+from actors.faults.written import scenario_toml
 
 # No ZooKeeper loses a watch of a session that lives; a rotten bit may be the only copy; what
 # ZooKeeper refuses to one broker, it refuses to all when it is stopped.

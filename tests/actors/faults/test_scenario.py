@@ -24,9 +24,9 @@ from actors.faults.scenario import (
     WriteZNode,
     read_scenario,
     scenario_of,
-    scenario_toml,
 )
 from actors.faults.vocabulary import KINDS, Cut, Drop, Heal, Kill, LingerSession, fault_of
+from actors.faults.written import scenario_toml
 
 ALL_OF_IT = Scenario(
     name="all of it",
