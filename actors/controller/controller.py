@@ -119,6 +119,11 @@ class Controller(Actor):
         self.active_id: BrokerId = NO_BROKER  # who is the controller, as this broker believes
 
     @property
+    def believed(self) -> ControllerContext | None:
+        """What it believes while it reigns; it may not have read all of it yet."""
+        return None if self._reign is None else self._reign.office.context
+
+    @property
     def is_active(self) -> bool:
         """As the metric ActiveControllerCount; the cached id decides (B013).
 

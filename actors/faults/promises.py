@@ -154,7 +154,7 @@ class Promises(Invariant):
         forgetful = self._forgetful.get(partition, set())
         broker = broker_at(elector)
         found = self.sight.cluster.nodes.get(-1 if broker is None else int(broker))
-        context = None if found is None else found.controller.established
+        context = None if found is None else found.controller.believed
         faithful = self._isrs.get(partition, frozenset()) - forgetful
         return leader in forgetful and not any(
             context is not None and context.is_online(partition, BrokerId(each))

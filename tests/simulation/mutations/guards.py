@@ -499,6 +499,14 @@ REIGNING: Final = (
         schedule("comes back unnoticed", "power cuts that nobody notices are rare"),
     ),
     guard(
+        "returned-hear-of-no-state-between",
+        f"{CONTROLLER}replica_states:ReplicaStates._become_offline",
+        "(broker, *context.returned.get(partition, ()))",
+        "(broker,)",
+        "Of several that came back unnoticed none leads while the others are taken out (I-7)",
+        scenario("seeds/two-came-back-unnoticed", "power cuts that nobody notices are rare"),
+    ),
+    guard(
         "returned-leaders-begin-an-epoch",
         f"{CONTROLLER}context:ControllerContext.note_returned",
         "found.leader in returned",
