@@ -66,6 +66,7 @@ class Promises(Invariant):
         self._epochs: dict[TopicPartition, int] = {}  # of leaders, as ZooKeeper has them
         self._void_to: dict[TopicPartition, int] = {}  # the last epoch whose promises are void
         self._forgetful: dict[TopicPartition, set[int]] = {}  # in the ISR, and its disk was cut off
+        self._down: set[int] = set()
         # Since the ISR was last written: whose disk was cut off, and who has been away at all.
         self._cut_off: dict[TopicPartition, set[int]] = {}
         self._fallen: dict[TopicPartition, set[int]] = {}
@@ -103,6 +104,7 @@ class Promises(Invariant):
             self._on_fallen(node, event)
         elif isinstance(event, NodeStarted):
             self._spared.discard(node)
+            self._down.discard(_number(node))
         elif isinstance(event, FaultInjected) and event.detail == PROCESS_ONLY:
             self._spared.add(event.target)
 
@@ -128,7 +130,7 @@ class Promises(Invariant):
                 forgetful = self._forgetful.setdefault(partition, set())
                 forgetful &= isr & before
                 forgetful |= self._joined_too_late(partition, isr - before)
-                self._fallen.pop(partition, None)
+                self._fallen[partition] = set(isr & self._down)
                 self._void_if_nobody_stayed(partition)
 
     def _joined_too_late(self, partition: TopicPartition, joined: frozenset[int]) -> set[int]:
@@ -165,6 +167,7 @@ class Promises(Invariant):
         broker = _number(node)
         is_spared = node in self._spared or event.reason == STOPPED
         self._spared.discard(node)
+        self._down.add(broker)
         for partition, isr in self._isrs.items():
             if not is_spared:
                 self._cut_off.setdefault(partition, set()).add(broker)
