@@ -130,8 +130,8 @@ class Promises(Invariant):
                 forgetful = self._forgetful.setdefault(partition, set())
                 forgetful &= isr & before
                 forgetful |= self._joined_too_late(partition, isr - before)
-                # Who takes a member out may decide by what was before, as a new controller does that
-                # takes out the dead and then elects (seed 9904).
+                # Who takes a member out may decide by what was before, as does a new controller
+                # that takes out the dead and then elects (seed 9904).
                 fallen = self._fallen.get(partition, set()) if isr < before else set()
                 self._fallen[partition] = set(isr & (fallen | self._down))
                 self._void_if_nobody_stayed(partition)
