@@ -6,6 +6,7 @@ process at once. Children die with us either way.
 
 import asyncio
 import os
+import select
 import signal
 import sys
 from collections.abc import Callable, Coroutine
@@ -27,9 +28,18 @@ def finish(main: Callable[[], int]) -> NoReturn:
         finally:
             sys.stdout.flush()
     except BrokenPipeError:
+        if not _is_unread():  # it was another pipe, and that is a bug
+            raise
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         code = UNREAD
     sys.exit(code)
+
+
+def _is_unread() -> bool:
+    """Whether whoever read standard output has gone."""
+    poll = select.poll()
+    poll.register(sys.stdout.fileno(), 0)
+    return bool(poll.poll(0))
 
 
 def run(work: Coroutine[Any, Any, int | None], *, name: str, interrupted: int = 0) -> int:

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
+from actors.faults.every import INVARIANTS
 from actors.faults.hand import FaultRefused
 from actors.faults.vocabulary import KINDS, AnyFault, Fault, fault_of
 
@@ -40,6 +41,13 @@ def add_fields(parser: ArgumentParser, kind: type[Fault]) -> None:
             said = "" if default in (None, "") else f"default: {default}"
             metavar = METAVARS.get(field.name, "MS" if field.name.endswith("ms") else "N")
             parser.add_argument(flag, metavar=metavar, required=field.required, help=said or None)
+
+
+def add_invariants(parser: ArgumentParser, said: str) -> None:
+    """Which of them look on."""
+    parser.add_argument(
+        "--invariant", action="append", default=[], choices=INVARIANTS, metavar="NAME", help=said
+    )
 
 
 def fault_given(name: str, given: Namespace) -> AnyFault:

@@ -15,21 +15,21 @@ from typing import Final
 import msgspec
 
 from actors.commands.common import many, print_json, say
-from actors.commands.fault_arguments import ROLES, about, add_fields, fault_given, vocabulary_lines
+from actors.commands.fault_arguments import (
+    ROLES,
+    about,
+    add_fields,
+    add_invariants,
+    fault_given,
+    vocabulary_lines,
+)
 from actors.commands.inject_remotely import inject, list_active, play_there
 from actors.commands.parser import Parser
 from actors.config import GENERATIONS, BadConfig
-from actors.faults.every import INVARIANTS
 from actors.faults.hand import FaultRefused
 from actors.faults.narrator import Narrator
 from actors.faults.real import judge_real
-from actors.faults.scenario import (
-    BadScenario,
-    Load,
-    Scenario,
-    Step,
-    read_scenario,
-)
+from actors.faults.scenario import BadScenario, Load, Scenario, Step, read_scenario
 from actors.faults.simulated import Verdict, judge, lasting_scenario_of_seed
 from actors.faults.stage import RealStage
 from actors.faults.vocabulary import KINDS, AnyFault, OnRequest
@@ -143,13 +143,8 @@ def _add_worlds(parser: Parser) -> None:
     parser.add_argument(
         "--generation", choices=GENERATIONS, help="replication.generation, instead of the file's"
     )
-    parser.add_argument(
-        "--invariant",
-        action="append",
-        default=[],
-        choices=INVARIANTS,
-        metavar="NAME",
-        help="in the simulator only this one looks on, and others so named; default: all",
+    add_invariants(
+        parser, "in the simulator only this one looks on, and others so named; default: all"
     )
 
 

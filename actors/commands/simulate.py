@@ -18,9 +18,9 @@ from typing import Any, Final
 import msgspec
 
 from actors.commands.common import many
+from actors.commands.fault_arguments import add_invariants
 from actors.commands.parser import Parser, folder
 from actors.config import GENERATIONS
-from actors.faults.every import INVARIANTS
 from actors.faults.nemesis import FAULTS, RECORDS
 from actors.faults.scenario import Scenario
 from actors.faults.shrinking import shrink
@@ -57,14 +57,15 @@ def main(arguments: list[str] | None = None) -> int:
     only = tuple(given.invariant)
     try:
         given.out.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        _say_aside(f"simulate: {given.out} cannot be written to: {error.strerror}")
+        return 1
+    try:
         if given.seed is not None:
             return _one(given.seed, options, only, given)
         return _many(given.seeds, options, only, given)
     except KeyboardInterrupt:
         return INTERRUPTED
-    except OSError as error:
-        _say_aside(f"simulate: {given.out} cannot be written to: {error.strerror}")
-        return 1
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,14 +84,7 @@ def _parser() -> argparse.ArgumentParser:
         default=GENERATIONS[-1],
         help=f"replication.generation; default: {GENERATIONS[-1]}",
     )
-    parser.add_argument(
-        "--invariant",
-        action="append",
-        default=[],
-        choices=INVARIANTS,
-        metavar="NAME",
-        help="only this one looks on, and others so named: I-7, L-2; default: all",
-    )
+    add_invariants(parser, "only this one looks on, and others so named: I-7, L-2; default: all")
     parser.add_argument("--faults", type=_count, default=FAULTS, help=f"default: {FAULTS}")
     parser.add_argument("--records", type=_count, default=RECORDS, help=f"default: {RECORDS}")
     parser.add_argument(
@@ -266,13 +260,17 @@ def _tell_failure(
         for cause in traced.causes:
             say(f"  {cause}")
     path = given.out / f"seed-{verdict.seed}.toml"
-    _write(path, scenario)  # as it is, should there be no time to make it shorter
-    if not given.no_shrink:
-        _say_aside(f"seed {verdict.seed}: making its schedule shorter")
-        scenario = shrink(
-            scenario, lambda each: judge(each, only=only).invariant == verdict.invariant
-        )
-        _write(path, scenario)
+    try:
+        _write(path, scenario)  # as it is, should there be no time to make it shorter
+        if not given.no_shrink:
+            _say_aside(f"seed {verdict.seed}: making its schedule shorter")
+            scenario = shrink(
+                scenario, lambda each: judge(each, only=only).invariant == verdict.invariant
+            )
+            _write(path, scenario)
+    except OSError as error:  # what was found stands, and its seed is told
+        _say_aside(f"simulate: {path} cannot be written: {error.strerror}")
+        return
     shown = many(len(scenario.steps), "step shows it", "steps show it")
     looking = "".join(f" --invariant {name}" for name in only)
     say(f"{shown}; replay: bin/inject-fault {path}{looking}")

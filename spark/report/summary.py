@@ -156,7 +156,7 @@ def _requests(facts: Facts) -> str:
     ]
     return (
         f"{many(calls, 'request')}, {number(errors)} of them failed ({percent(errors, calls)})"
-        f"{_refused(facts)}{'; ' if said else ''}{', '.join(said)}{_where(facts)}."
+        f"{_refused(facts)}{'; ' + ', '.join(said) + _where(facts) if said else ''}."
     )
 
 

@@ -17,6 +17,16 @@ finish(main)
 """
 
 
+BROKEN = """
+from runtime.main import finish
+
+def main():
+    raise BrokenPipeError
+
+finish(main)
+"""
+
+
 def finished(program, *, lines):
     """Its exit code and what it said on standard error, once so many lines were read of it."""
     with subprocess.Popen(
@@ -44,6 +54,17 @@ def test_an_answer_that_is_still_in_the_buffer_when_nobody_reads_is_not_given():
         os.close(writer)
 
     assert (ended.returncode, ended.stderr) == (141, b"")
+
+
+def test_another_pipe_that_breaks_is_a_bug():
+    program = (
+        "from runtime.main import finish; finish(lambda: (_ for _ in ()).throw(BrokenPipeError))"
+    )
+
+    code, told = finished(program, lines=1)
+
+    assert code == 1
+    assert "BrokenPipeError" in told
 
 
 @pytest.mark.parametrize("code", [0, 1, 2])
